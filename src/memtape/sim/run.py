@@ -11,7 +11,8 @@ Stops, targets and liquidations are the broker's own exits and have ids that no 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
 from decimal import Decimal, localcontext
@@ -36,6 +37,7 @@ from memtape.sim.venue import PLAIN_VENUE, Venue
 
 AmountInput = Decimal | int | float | str
 Progress = Callable[[int, int], object]  # (ticks done, ticks in all)
+BATCH_TICKS = 250
 AfterTick = Callable[[Tick, Any], object]  # (the tick, the receipt of agent.observe)
 
 
@@ -70,6 +72,23 @@ class HasLedger(Protocol):
     @property
     def ledger(self) -> TradeLedger:
         """Its ledger."""
+        ...
+
+
+class WaitingTicksLike(Protocol):
+    """Ticks that wait to be written."""
+
+    def add(self, tick: Tick, /) -> object:
+        """Add one."""
+        ...
+
+
+@runtime_checkable
+class TakesManyTicks(Protocol):
+    """An observer that can record many ticks together."""
+
+    def waiting_ticks(self, on_receipt: AfterTick | None, size: int, /) -> AbstractContextManager[WaitingTicksLike]:
+        """Ticks that are written `size` at a time."""
         ...
 
 
@@ -188,6 +207,7 @@ def run_simulation(
     guard: Guard | None = None,
     observe_first: bool = False,
     skipped_bars: int = 0,
+    batch: int | None = None,
 ) -> SimResult:
     """Trades a strategy over bars; `agent` observes everything. The same bars give the same ticks.
 
@@ -197,7 +217,11 @@ def run_simulation(
     `after_tick` is called with each tick and its receipt before the next tick.
 
     With `observe_first` the agent observes each tick before it decides, and its decisions after that as separate values. A brief
-    then knows what has just happened. `skipped_bars` is the number of rows that had no complete bar, for the result.
+    then knows what has just happened.
+
+    `batch` ticks are written together: by default BATCH_TICKS, or one at a time with `observe_first` or `after_tick`. The record
+    is the same. With a larger batch `after_tick` is called once its tick is written; ticks after one that makes lessons due are
+    written after it has returned. `skipped_bars` is the number of rows that had no complete bar, for the result.
     """
     who = name or str(getattr(agent, "id", "sim"))
     ordered = sorted(bars, key=lambda bar: (bar.t1, bar.symbol))
@@ -210,15 +234,21 @@ def run_simulation(
     broker = PaperBroker(cash, fee_bps=fee, slippage_bps=slippage, prefix=prefix, naming=naming, venue=venue)
     session = SimSession(who, strategy, broker, guard)
     total, tally = len({bar.t1 for bar in ordered}), _RunCounts()
-    for t, together in groupby(ordered, key=lambda bar: bar.t1):
-        completed = tuple(together)
-        _refuse_repeated(completed)
-        tick, receipt = _observe_tick(agent, session, t, completed, observe_first)
-        tally.add(tick)
-        if after_tick is not None:
-            after_tick(tick, receipt)
-        if on_progress is not None:
-            on_progress(len(tally.path), total)
+    size = batch or (1 if observe_first or after_tick is not None else BATCH_TICKS)
+    with _ticks_to(agent, size if not observe_first else 1, after_tick) as take:
+        for t, together in groupby(ordered, key=lambda bar: bar.t1):
+            completed = tuple(together)
+            _refuse_repeated(completed)
+            if observe_first:
+                tick, receipt = _observe_first(agent, session, t, completed)
+                if after_tick is not None:
+                    after_tick(tick, receipt)
+            else:
+                tick = session.tick(t, completed)
+                take(tick)
+            tally.add(tick)
+            if on_progress is not None:
+                on_progress(len(tally.path), total)
     first, last = min(bar.t0 for bar in ordered), ordered[-1].t1
     closed, path = _closed_trades(agent, first, last), tally.path
     return SimResult(
@@ -274,13 +304,24 @@ def _limits(guard: Guard | None) -> list[tuple[str, str]]:
     return [] if guard is None else [(f"Limit: {name}", text) for name, text in guard.limits.items()]
 
 
-def _observe_tick(
-    agent: Observer, session: SimSession, t: datetime, completed: Sequence[Bar], first: bool
-) -> tuple[Tick, object]:
-    """Observes one tick and its decisions, together or one after the other. Returns the tick and its receipt."""
-    if not first:
-        tick = session.tick(t, completed)
-        return tick, agent.observe(tick)
+@contextmanager
+def _ticks_to(agent: Observer, size: int, after_tick: AfterTick | None) -> Iterator[Callable[[Tick], object]]:
+    """Gives a function that records ticks: one at a time, or `size` together if the agent can do that."""
+    if size > 1 and isinstance(agent, TakesManyTicks):
+        with agent.waiting_ticks(after_tick, size) as waiting:
+            yield waiting.add
+    else:
+        yield lambda tick: _observe_one(agent, tick, after_tick)
+
+
+def _observe_one(agent: Observer, tick: Tick, after_tick: AfterTick | None) -> None:
+    receipt = agent.observe(tick)
+    if after_tick is not None:
+        after_tick(tick, receipt)
+
+
+def _observe_first(agent: Observer, session: SimSession, t: datetime, completed: Sequence[Bar]) -> tuple[Tick, object]:
+    """Observes one tick, then its decisions. Returns the tick and its receipt."""
     market = session.advance(t, completed)
     receipt = agent.observe(market)
     tick = replace(market, decision=session.decide(market) or None)

@@ -28,7 +28,9 @@ class SimSession:
     """The state of one agent during a run."""
 
     def __init__(self, who: str, strategy: Strategy | AccountStrategy, broker: PaperBroker, guard: Guard | None) -> None:
-        self._who, self._strategy, self._broker, self._guard = who, strategy, broker, guard
+        self._who, self._broker, self._guard = who, broker, guard
+        self._of_account = strategy if isinstance(strategy, AccountStrategy) else None
+        self._of_symbol = strategy if not isinstance(strategy, AccountStrategy) else None
         self._history: dict[str, list[Bar]] = {}
         self._day: tuple[date, Decimal] | None = None  # the UTC day and the equity at its start
         self._equity = broker.equity  # at the last tick
@@ -66,11 +68,12 @@ class SimSession:
     def _ask(self, t: datetime, symbol: str) -> list[Decision]:
         # The strategy computes in our context, whatever the caller's context is.
         with localcontext(MONEY):
-            if isinstance(self._strategy, AccountStrategy):
-                proposals = list(self._strategy.propose(symbol, self._history, self._account(t)))
+            if self._of_account is not None:
+                proposals = list(self._of_account.propose(symbol, self._history, self._account(t)))
             else:
+                assert self._of_symbol is not None
                 position = self._broker.position(symbol)
-                proposals = list(self._strategy(self._history[symbol], position, self._broker.equity))
+                proposals = list(self._of_symbol(self._history[symbol], position, self._broker.equity))
         bar = self._history[symbol][-1]
         # What becomes of a decision is followed on the bars of the simulation.
         frame = frame_of_length(bar.t1 - bar.t0)

@@ -26,7 +26,7 @@ from memtape.sim.margin import Margin
 from memtape.sim.model_trader import ModelQuestion, ModelTrader, ProposeOrder, UnusableAnswer
 from memtape.sim.report import SimReport, report_of, trades_csv
 from memtape.sim.report_markdown import render_markdown
-from memtape.sim.run import SimResult, run_simulation
+from memtape.sim.run import BATCH_TICKS, SimResult, run_simulation
 from memtape.sim.strategies import STRATEGIES
 from memtape.sim.venue import Venue
 
@@ -81,7 +81,7 @@ def simulate(
         fee_bps=fee_bps, slippage_bps=slippage_bps, starting_equity=starting_equity, on_progress=on_progress, name=agent,
         prefix=prefix, after_tick=after_tick, venue=terms.venue({bar.symbol for bar in bars}),
         guard=Guard(own.limits) if own.limits else None, observe_first=player is not None,
-        skipped_bars=source.skipped,
+        skipped_bars=source.skipped, batch=BATCH_TICKS,
     )  # fmt: skip
     figures = result.as_dict()
     if report is not None:
