@@ -32,9 +32,9 @@ from tests.sim.test_batches import Gambler, venue, walk
 # By feed: the seed of its history. Each of these accounts is liquidated once; most have several symbols.
 FEEDS = {"in order": 5, "doubled": 13, "reordered": 47, "restarts": 34, "late": 56}
 HOURS = 70
-MOMENTS = 32  # of each history: with five feeds and two stores, 320
-SOAK_SEEDS = 16  # of each feed: more than 10,000 moments
-SOAK_MOMENTS = 64
+MOMENTS = 64 if SOAK else 32  # of each history: with five feeds and two stores 320
+MORE_SEEDS = range(100, 115) if SOAK else ()  # for each feed: more than 10,000 moments
+HISTORIES = [*FEEDS.items(), *((how, seed) for how in FEEDS for seed in MORE_SEEDS)]
 
 
 class Account:
@@ -141,17 +141,10 @@ def compare(url: str, how: str, seed: int, moments: int) -> int:
     return moments
 
 
-@pytest.mark.parametrize("how", FEEDS)
-def test_a_live_feed_says_what_the_simulation_says_at_any_moment(store_url: str, how: str) -> None:
-    assert compare(store_url, how, FEEDS[how], MOMENTS) == MOMENTS
-
-
 @pytest.mark.soak
-@pytest.mark.skipif(not SOAK, reason="takes long: make soak")
-@pytest.mark.parametrize("how", FEEDS)
-@pytest.mark.parametrize("seed", range(100, 100 + SOAK_SEEDS))
-def test_many_live_feeds_say_what_the_simulation_says(store_url: str, how: str, seed: int) -> None:
-    assert compare(store_url, how, seed, SOAK_MOMENTS) == SOAK_MOMENTS
+@pytest.mark.parametrize(("how", "seed"), HISTORIES)
+def test_a_live_feed_says_what_the_simulation_says_at_any_moment(store_url: str, how: str, seed: int) -> None:
+    assert compare(store_url, how, seed, MOMENTS) == MOMENTS
 
 
 def test_the_compared_accounts_have_everything_that_is_hard(tmp_path: Path) -> None:
