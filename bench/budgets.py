@@ -25,6 +25,7 @@ from bench.pages import measure_agent_page, measure_column_cache, measure_trade_
 from bench.recall import measure_load, measure_ranked, measure_recall
 from bench.records import measure_import, measure_import_records, measure_page, measure_rebuild, measure_undo, measure_verify
 from bench.runs import measure_run
+from bench.simulation import measure_simulation
 from bench.startup import measure_help, measure_mcp
 from bench.ticks import measure_flatness, measure_reports, measure_reports_flatness, measure_ticks
 from bench.timing import Result
@@ -58,6 +59,7 @@ BENCHES: dict[str, Callable[[BenchRun], dict[str, Result]]] = {
     "settle_10k": measure_settling,
     "chat_system": measure_chat_system,
     "event_exposure": measure_exposure,
+    "sim_vs_backtesting": measure_simulation,
     "docs_search_10k": measure_search_10k,
     "docs_search_100k": measure_search_100k,
     "docs_hybrid": measure_hybrid,

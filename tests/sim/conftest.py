@@ -116,6 +116,14 @@ class Row:
     pnl_r: Decimal | None
     exit_trigger: str | None
     entry_reason: str | None
+    id: str = ""
+    qty_entered: Decimal | None = None
+    stop_price: Decimal | None = None
+    target_price: Decimal | None = None
+    realized_pnl_usd: Decimal | None = None
+    fees_usd: Decimal = Decimal(0)
+    funding_usd: Decimal = Decimal(0)
+    exit_reason: str | None = None
 
 
 class Notebook:
@@ -142,7 +150,9 @@ class Notebook:
         return self
 
     def trades(self, *, status: str = "closed") -> list[Row]:
-        """Closed trades, for strategies that enter and leave in one go."""
+        """Closed trades, for strategies that enter and leave in one go. An open one is not kept."""
+        if status == "open":
+            return []
         by_order = {order: d for d in self.decisions for order in d.order_ids}
         entries: dict[str, Fill] = {}
         rows = []
@@ -157,7 +167,8 @@ class Notebook:
             risk = abs(entry.px - decision.stop) * entry.qty if decision.stop else None
             side, r = "long" if sign > 0 else "short", net / risk if risk else None
             told = (entry.t, fill.t, entry.px, fill.px, net, r, fill.trigger, decision.reason)
-            rows.append(Row(fill.symbol, side, "closed", *told))
+            about = {"id": entry.id, "qty_entered": entry.qty, "fees_usd": entry.fee + fill.fee}
+            rows.append(Row(fill.symbol, side, "closed", *told, **about))
         return rows
 
 

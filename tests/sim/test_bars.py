@@ -13,7 +13,7 @@ import pytest
 from memtape.core.codec import time_text
 from memtape.core.observed import Bar
 from memtape.errors import Invalid
-from memtape.sim.bars import read_bars
+from memtape.sim.bars import read_bar_file, read_bars
 
 HEADER = "time,open,high,low,close,volume\n"
 
@@ -26,8 +26,27 @@ def saved(folder: Path, text: str, name: str = "xauusd_h1.csv") -> Path:
 
 def refused(folder: Path, text: str) -> str:
     with pytest.raises(Invalid) as error:
-        read_bars(saved(folder, text))
+        read_bars(saved(folder, text), strict=True)
     return str(error.value)
+
+
+@pytest.mark.parametrize("row", ["2024-01-10,1,,0.5,2,10", "2024-01-10,null,null,null,null,null", "2024-01-10,1,3,0.5,NaN,10", ",1,3,0.5,2,10"])
+def test_a_row_with_an_empty_field_is_no_bar_and_is_counted(tmp_path: Path, row: str) -> None:
+    good = [f"2024-01-{day:02d},1,3,0.5,2,10" for day in (8, 9, 11)]
+    read = read_bar_file(saved(tmp_path, HEADER + "\n".join([*good, row]) + "\n"))
+    assert (len(read.bars), read.skipped) == (3, 1)
+    assert [bar.t1 - bar.t0 for bar in read.bars] == [timedelta(days=1)] * 3, "the gap is no longer bar"
+    assert "line 5" in refused(tmp_path, HEADER + "\n".join([*good, row]) + "\n")
+
+
+def test_a_bar_without_volume_is_complete(tmp_path: Path) -> None:
+    read = read_bar_file(saved(tmp_path, HEADER + "2024-01-08,1,3,0.5,2,\n2024-01-09,1,3,0.5,2,\n"))
+    assert (len(read.bars), read.skipped) == (2, 0)
+
+
+def test_a_file_of_empty_rows_has_no_bars(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="has no bars"):
+        read_bars(saved(tmp_path, HEADER + "2024-01-08,,,,,\n2024-01-09,,,,,\n"))
 
 
 def test_a_plain_file_becomes_bars_named_after_it(tmp_path: Path) -> None:

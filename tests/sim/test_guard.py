@@ -18,7 +18,7 @@ from memtape.sim.account import AccountView
 from memtape.sim.guard import Guard, judge_order
 from memtape.sim.margin import Margin
 from memtape.sim.orders import Order, Position
-from memtape.sim.report import render_report
+from memtape.sim.report_markdown import render_report
 from memtape.sim.run import run_simulation
 from memtape.sim.strategies import OrderProposal
 from memtape.sim.venue import Venue

@@ -179,12 +179,13 @@ def test_an_answer_is_filled_in_the_next_bar_and_the_next_prompt_tells_of_it(wor
     assert [words.said(fill) for fill in notebook.fills] == ["buy 2 @ 102 (market)", "sell 2 @ 110 (target)"]
     (decision,) = notebook.decisions
     assert decision.order_ids == (notebook.fills[0].order_id,) and decision.run is not None and decision.run.digest
-    first, second, third = model.prompts
+    first, second, third, last = model.prompts
     assert first.startswith("# What you know of AAPL by 09 00:00\n\n## AAPL at 2024-01-09T00:00:00Z\n\nopened ")
     assert "2024-01-08 00:00 | 99 " in first and "2024-01-09" not in first.split("opened")[1].replace("2024-01-09T", "")
     assert "Held: nothing; entries waiting: 0.\nEquity: 10000.00.\n\nAnswer" in first
     assert "Held: long 2 @ 102; entries waiting: 0." in second and "Last proposal: accepted" in second
     assert len(third) > len(second), "one bar more"
+    assert "Held: nothing" in last, "it is asked on the bar of its target too"
 
 
 def test_a_refusal_is_shown_to_the_model_at_the_next_tick(words: Any) -> None:
@@ -240,7 +241,7 @@ def test_observed_first_a_brief_knows_of_what_has_just_happened_and_the_ledger_i
 
             bars = [words.day(n, prices) for n, prices in enumerate(BARS)]
             result = run_simulation(agent, bars, ModelTrader(Scripted(AAPL), count), guard=Guard({}), observe_first=first)
-            assert held == ([0, 1, 1] if first else [0, 0, 1]), "bought at the second tick; the last reports the target"
+            assert held == ([0, 1, 1, 0] if first else [0, 0, 1, 1]), "bought at the second tick; the last reports the target"
             assert (result.decisions, result.trades) == (1, 1)
             (trade,) = agent.ledger.trades(status="closed")
             ledgers.append(plain(trade))

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import memtape
 from memtape.core.codec import canonical, plain, time_text
 from memtape.core.ledger.fold import fold_events
 from memtape.core.ledger.position_events import FillEvent, SnapshotView
@@ -24,7 +25,8 @@ from memtape.sim.account import AccountView
 from memtape.sim.funding import SteadyFunding
 from memtape.sim.margin import Margin
 from memtape.sim.paper import Order, Position
-from memtape.sim.report import CAVEAT, render_report
+from memtape.sim.report import CAVEAT
+from memtape.sim.report_markdown import render_report
 from memtape.sim.run import run_simulation
 from memtape.sim.strategies import STRATEGIES, Breakout, MeanReversion, OrderProposal
 from memtape.sim.venue import Venue
@@ -77,15 +79,42 @@ def test_all_symbols_of_one_time_are_one_tick(words: Any) -> None:
     assert all(tick.marks == {bar.symbol: bar.c for bar in tick.bars} for tick in notebook.ticks)
 
 
-def test_a_symbol_is_not_decided_on_in_the_tick_that_reports_its_stop(words: Any) -> None:
-    notebook = words.Notebook()
-    run_simulation(notebook, [*wander(words, 3, "AAPL", 400), *wander(words, 4, "MSFT", 400)], MeanReversion())
-    stopped = 0
-    for tick in notebook.ticks:
-        exits = {fill.symbol for fill in tick.fills if fill.trigger in ("stop", "target")}
-        assert not exits & {decision.symbol for decision in tick.decisions}
-        stopped += len(exits)
-    assert stopped > 5
+def test_every_symbol_is_asked_about_on_every_bar_also_on_one_that_stopped_it_out(words: Any) -> None:
+    notebook, asked = words.Notebook(), []
+    strategy = MeanReversion()
+
+    def ask(history: Sequence[Bar], position: Position, equity: Decimal) -> list[OrderProposal]:
+        asked.append((history[-1].t1, history[-1].symbol))
+        return list(strategy(history, position, equity))
+
+    bars = [*wander(words, 3, "AAPL", 400), *wander(words, 4, "MSFT", 400)]
+    run_simulation(notebook, bars, ask)
+    assert sorted(asked) == sorted((bar.t1, bar.symbol) for bar in bars)
+    exits = [(tick, fill) for tick in notebook.ticks for fill in tick.fills if fill.trigger in ("stop", "target")]
+    decided_again = sum(fill.symbol in {d.symbol for d in tick.decisions} for tick, fill in exits)
+    assert len(exits) > 5 and decided_again > 0
+
+
+def test_a_decision_on_the_bar_of_a_stop_is_not_the_reason_of_the_exit(words: Any) -> None:
+    def always_in(history: Sequence[Bar], position: Position, equity: Decimal) -> list[OrderProposal]:
+        if position.qty or position.working:
+            return []
+        stop = history[-1].c - 2
+        decision = Decision(symbol="AAPL", action="buy", side="long", reason=f"Bar {len(history)}", stop=stop)
+        return [OrderProposal(decision, (Order(symbol="AAPL", side="buy", qty=D(1), stop=stop),))]
+
+    with memtape.open(":memory:") as memory:
+        memory.create_skill("in")
+        memory.create_agent("in", skill="in", mode="sim")
+        agent = memory.agent("in")
+        bars = [words.day(0, "100 101 99 100"), words.day(1, "100 101 97 98"), words.day(2, "98 99 97 98"), words.day(3, "98 98 95 95")]
+        run_simulation(agent, bars, always_in, fee_bps=0, slippage_bps=0)
+        trades = agent.ledger.trades(status="closed", newest=False)
+        assert agent.ledger.discrepancies() == []
+    assert [(t.entry_reason, t.exit_reason, t.exit_trigger, t.close_cause, t.exit_decision) for t in trades] == [
+        ("Bar 1", "stop", "stop", "external", None),
+        ("Bar 2", "stop", "stop", "external", None),
+    ]
 
 
 @settings(max_examples=examples(8, 150))
@@ -153,7 +182,7 @@ def test_the_figures_say_how_much_stands_behind_them(words: Any) -> None:
     assert result.trades == len(rows) == told_["n"]["win_rate"] > 3
     assert result.net_pnl == sum(row.net_pnl_usd for row in rows)
     assert told_["win_rate"] == pytest.approx(sum(row.net_pnl_usd > 0 for row in rows) / len(rows), abs=1e-6)
-    assert told_["n"]["sharpe"] == 400 and "365 of them a year" in told_["sharpe_clock"]
+    assert told_["n"]["sharpe"] == 400 and told_["sharpe_clock"] == "calendar days, 365 a year"
     assert told_["simulated"] is True
 
 
@@ -223,7 +252,7 @@ def test_the_report_says_what_it_is_and_shows_the_last_twenty_trades(words: Any)
     assert f"## Trades (last 20 of {result.trades})" in text
     assert f"| Win rate | {100 * (result.figures.win_rate or 0):.1f} % | {result.trades} trades |" in text
     assert "| Data | 900 bars, 2024-01-08 00:00 to 2026-06-26 00:00 UTC |" in text
-    assert text.count("\n| 20") == 20
+    assert text.partition("## Trades")[2].count("\n| 20") == 20
     assert text == render_report(result)
 
 
@@ -283,7 +312,7 @@ def test_a_run_on_margin_tells_its_funding_its_liquidations_and_what_is_owed(wor
     )
 
 
-def test_a_symbol_is_not_decided_on_in_the_tick_that_reports_its_liquidation(words: Any) -> None:
+def test_a_symbol_is_asked_about_on_the_bar_of_its_liquidation(words: Any) -> None:
     asked: list[int] = []
 
     def all_in(history: Sequence[Bar], position: Position, equity: Decimal) -> list[OrderProposal]:
@@ -293,7 +322,7 @@ def test_a_symbol_is_not_decided_on_in_the_tick_that_reports_its_liquidation(wor
 
     bars = [words.day(n, "100 100 100 100") for n in range(2)] + [words.day(2, "85 85 85 85"), words.day(3, "85 85 85 85")]
     run_simulation(words.Notebook(), bars, all_in, starting_equity=100, venue=Venue(margin=Margin.at_leverage(D(10))))
-    assert asked == [1, 2, 4]
+    assert asked == [1, 2, 3, 4]
 
 
 def test_a_strategy_may_look_at_the_whole_account(words: Any) -> None:

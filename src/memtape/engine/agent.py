@@ -12,11 +12,11 @@ agent.view()      one transaction, one cutoff
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from memtape.core.codec import make_id
 from memtape.core.decisions.cards import fit_card
@@ -53,7 +53,8 @@ from memtape.engine.view.decisions import decision_card, refuse_closed_gate
 from memtape.engine.view.owner_stream import skill_from_item
 from memtape.engine.view.view import View
 from memtape.engine.write.arrivals import checked_value, complete_value, named_claim
-from memtape.engine.write.writer import Arrival, Receipt, check_time
+from memtape.engine.write.waiting_ticks import WaitingTicks
+from memtape.engine.write.writer import Arrival, Receipt, check_time, expected_names
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.rows import Head
@@ -123,6 +124,32 @@ class AgentMemory:
         with self._scope.writing() as tables:
             receipt = self._write(tables, value, now, backfill, shown, run)
         return replace(receipt, concluded=(*receipt.concluded, *misfits)) if misfits else receipt
+
+    def waiting_ticks(self, on_receipt: Callable[[Tick, Receipt], object] | None, size: int) -> WaitingTicks:
+        """Ticks that are written together, `size` at a time: see `WaitingTicks`."""
+        return WaitingTicks(self, on_receipt, size)
+
+    def observe_ticks(self, ticks: Sequence[Tick], *, until_lessons_due: bool = False) -> list[Receipt]:
+        """Record several ticks in one transaction, exactly as one after the other. Returns a receipt for each.
+
+        With `until_lessons_due`, the transaction ends after a tick that makes lessons due, and the rest is left to the caller:
+        lessons are drawn between two ticks. Then there are fewer receipts than ticks.
+        """
+        clock = self._scope.resources.clock
+        prepared: list[tuple[Tick, list[Event], datetime]] = []
+        for tick in ticks:
+            now = clock.now()
+            fitted, misfits = self._with_cards(cast(Tick, checked_value(tick)))
+            prepared.append((cast(Tick, self._completed(fitted, now)), misfits, now))
+        receipts: list[Receipt] = []
+        with self._scope.resources.writing_many(self.agent.id) as tables:
+            tables.expect(*expected_names(tick for tick, _, _ in prepared))
+            for tick, misfits, now in prepared:
+                receipt = self._write(tables, tick, now, False, None, None)
+                receipts.append(replace(receipt, concluded=(*receipt.concluded, *misfits)) if misfits else receipt)
+                if until_lessons_due and receipt.reflection_due:
+                    break
+        return receipts
 
     def _with_cards(self, tick: Tick) -> tuple[Tick, list[Event]]:
         """A tick whose decisions fit their cards. What comes with a tick is never refused for a decision's words: a decision that

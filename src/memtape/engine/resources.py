@@ -24,6 +24,7 @@ from memtape.errors import Conflict, Damaged
 from memtape.plugs.clock import Clock, SystemClock
 from memtape.plugs.embedder import Embedder
 from memtape.plugs.models import Model, model_of
+from memtape.store.batch_tables import BatchTables
 from memtape.store.database import Database, Session
 from memtape.store.tables import Tables
 
@@ -48,33 +49,53 @@ class Resources:
         self.columns = ColumnCache() if columns_mb is None else ColumnCache(columns_mb)
         self.models, self.tokens = models, tokens
         self._embedder, self._documents_file, self._workspaces = embedder, documents, workspaces
+        self.waiting: list[Callable[[], None]] = []  # what writes values that wait to be written together
         self.slot, self.document_embedder, self.embedder_by_id = slot, cache(document_embedder), embedder_by_id
 
     # ---- transactions ----------------------------------------------------------------------------------------------
 
+    def write_waiting(self) -> None:
+        """Write the values that wait in this process, so that a reader or another writer finds them."""
+        for write in list(self.waiting):
+            write()
+
     @contextmanager
     def reading(self, stream: str) -> Iterator[Tables]:
         """Open a transaction that reads one unchanging state of the store, positioned at one stream."""
+        self.write_waiting()
         with self.database.reading(self.owner) as session:
             yield Tables(session, self.owner, stream)
 
     @contextmanager
     def at_one_state(self) -> Iterator[Resources]:
         """The same resources with one read transaction, in which all their reads take place."""
+        self.write_waiting()
         with self.database.reading(self.owner) as session:
             yield _ResourcesAtOneState(self, session)
 
     @contextmanager
     def writing(self, stream: str) -> Iterator[Tables]:
         """Open a transaction that writes one stream; a deleted agent and an erased owner are refused."""
+        self.write_waiting()
         with self.database.writing(self.owner) as session:
             session.lock(self.owner, stream)
             refuse_deleted(Tables(session, self.owner, OWNER_STREAM), stream)
             yield Tables(session, self.owner, stream)
 
     @contextmanager
+    def writing_many(self, stream: str) -> Iterator[BatchTables]:
+        """Open a transaction that writes many values to one stream; what one value left is kept in memory for the next."""
+        with self.database.writing(self.owner) as session:
+            session.lock(self.owner, stream)
+            refuse_deleted(Tables(session, self.owner, OWNER_STREAM), stream)
+            tables = BatchTables(session, self.owner, stream)
+            yield tables
+            tables.finish()
+
+    @contextmanager
     def repairing(self, stream: str) -> Iterator[Tables]:
         """Open a transaction that changes projections or leases of one stream and adds nothing to its log."""
+        self.write_waiting()
         with self.database.writing(self.owner) as session:
             session.lock(self.owner, stream)
             yield Tables(session, self.owner, stream)

@@ -7,16 +7,18 @@ The time is the bar's OPEN. A time without a zone is UTC: in files the zone is o
 alone is its midnight; a number is an epoch in seconds, milliseconds or finer.
 
 The file does not contain the length of a bar. It is the most common distance between the bars of a symbol, cut short where the
-next bar opens earlier (months differ in length). Rows may be in any order; nothing is repaired or left out.
+next bar opens earlier (months differ in length). Rows may be in any order; nothing is repaired. A row without a time or a price
+is no bar: it is skipped and counted, or refused if the reading is strict.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation, localcontext
@@ -24,7 +26,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TextIO
 
-from memtape.core.codec import read_epoch, time_text
+from memtape.core.codec import decimal_text, read_epoch, time_text
 from memtape.core.observed import Bar
 from memtape.core.values import MONEY
 from memtape.errors import Invalid
@@ -41,26 +43,48 @@ COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "adj_close": ("adjclose", "adjustedclose", "closeadj"),
 }
 REQUIRED_COLUMNS = ("time", "open", "high", "low", "close")
+EMPTY_CELLS = ("", "null", "none", "nan", "na", "n/a")  # as exporters write a missing value
 ADJUSTED_STEP = Decimal("0.000001")
 _SYMBOL = re.compile(r"[A-Za-z0-9^$][A-Za-z0-9 ._:/@#=^$+&*()-]{0,63}")
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d")
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?")
 
 
-def read_bars(path: str | Path, *, symbol: str | None = None, frame: timedelta | None = None, adjust: bool = False) -> list[Bar]:
-    """Returns all bars of a file, ordered by open time, then symbol.
+@dataclass(frozen=True, slots=True)
+class BarFile:
+    """The bars of a file, and how many rows had an empty field and were skipped."""
+
+    bars: list[Bar]
+    skipped: int
+
+
+def read_bars(
+    path: str | Path, *, symbol: str | None = None, frame: timedelta | None = None, adjust: bool = False, strict: bool = False
+) -> list[Bar]:
+    """Returns all bars of a file, ordered by open time, then symbol. The options are those of `read_bar_file`."""
+    return read_bar_file(path, symbol=symbol, frame=frame, adjust=adjust, strict=strict).bars
+
+
+def read_bar_file(
+    path: str | Path, *, symbol: str | None = None, frame: timedelta | None = None, adjust: bool = False, strict: bool = False
+) -> BarFile:
+    """Returns all bars of a file, ordered by open time, then symbol, and the number of rows that were skipped.
 
     `symbol` names the instrument of a file without a symbol column; by default the file's name does (xauusd_h1.csv is XAUUSD).
     `frame` is the length of a bar, for a file that is too short to show it. `adjust` scales open, high, low and close by
-    adj_close / close, so that splits and dividends are not price moves.
+    adj_close / close, so that splits and dividends are not price moves. `strict` refuses a row with an empty field.
     """
     file = Path(path)
     if symbol is not None and not _SYMBOL.fullmatch(symbol):
         raise Invalid("symbol", f"{symbol[:40]!r} is not a symbol", "Write it like BTCUSDT or EUR/USD")
     default = symbol or file_symbol(file)
     by_symbol: dict[str, list[_BarRow]] = {}
-    for row in _rows(file, default, adjust):
-        by_symbol.setdefault(row.symbol, []).append(row)
+    skipped = 0
+    for row in _rows(file, default, adjust, strict):
+        if row is None:
+            skipped += 1
+        else:
+            by_symbol.setdefault(row.symbol, []).append(row)
     if not by_symbol:
         raise Invalid(file.name, "has no bars", "Give a header line and at least two rows")
     frames = {name: _bar_length(file, rows) for name, rows in by_symbol.items()}
@@ -72,7 +96,17 @@ def read_bars(path: str | Path, *, symbol: str | None = None, frame: timedelta |
             problem = "a single bar does not show its length"
             raise Invalid(f"{file.name}, time", problem, "Give more rows or a frame")
         bars += _bars_of_length(rows, length)
-    return sorted(bars, key=lambda bar: (bar.t0, bar.symbol))
+    return BarFile(sorted(bars, key=lambda bar: (bar.t0, bar.symbol)), skipped)
+
+
+def bars_hash(bars: Iterable[Bar]) -> str:
+    """Returns the SHA-256 of bars, one line each, ordered by close time and symbol. The order given does not matter."""
+    made = hashlib.sha256()
+    for bar in sorted(bars, key=lambda bar: (bar.t1, bar.symbol)):
+        prices = [decimal_text(px) for px in (bar.o, bar.h, bar.l, bar.c)]
+        volume = "" if bar.v is None else decimal_text(bar.v)
+        made.update(",".join((bar.symbol, time_text(bar.t0), time_text(bar.t1), *prices, volume, "\n")).encode())
+    return made.hexdigest()
 
 
 def file_symbol(file: Path) -> str:
@@ -123,10 +157,10 @@ def _bars_of_length(rows: list[_BarRow], length: timedelta) -> Iterator[Bar]:
         yield Bar(symbol=row.symbol, t0=row.t0, t1=t1, o=row.o, h=row.h, l=row.l, c=row.c, v=row.v)
 
 
-def _rows(file: Path, default: str, adjust: bool) -> Iterator[_BarRow]:
+def _rows(file: Path, default: str, adjust: bool, strict: bool) -> Iterator[_BarRow | None]:
     try:
         with _open_text(file) as text:
-            yield from _parse(file, text, default, adjust)
+            yield from _parse(file, text, default, adjust, strict)
     # A truncated .gz file raises EOFError; a file that is not gzip raises BadGzipFile, an OSError.
     except (OSError, EOFError) as error:
         problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -144,7 +178,8 @@ def _open_text(file: Path) -> TextIO:
     return file.open(encoding="utf-8-sig", newline="")
 
 
-def _parse(file: Path, text: TextIO, default: str, adjust: bool) -> Iterator[_BarRow]:
+def _parse(file: Path, text: TextIO, default: str, adjust: bool, strict: bool) -> Iterator[_BarRow | None]:
+    """Yields the rows of a table, and None for each row with an empty field."""
     heading = text.readline()
     delimiter = max(",;\t", key=heading.count)
     names = next(csv.reader([heading], delimiter=delimiter), [])
@@ -158,7 +193,8 @@ def _parse(file: Path, text: TextIO, default: str, adjust: bool) -> Iterator[_Ba
             continue
         if len(cells) < width:
             raise _line_error(file, line, "row", f"has {len(cells)} of {width} columns", "Complete the row or delete it")
-        yield _LineReader(file, line, cells, at, day).row(default, adjust)
+        reader = _LineReader(file, line, cells, at, day)
+        yield reader.row(default, adjust) if strict or reader.is_complete(adjust) else None
 
 
 def _columns(file: Path, names: Sequence[str], adjust: bool) -> dict[str, int]:
@@ -212,6 +248,11 @@ class _LineReader:
             if l <= 0:
                 raise self.wrong("adj_close", "is too small beside the close", "Read the file without adjusting")
         return _BarRow(self.line, self.symbol(default), self.time(), o, h, l, c, self.volume())
+
+    def is_complete(self, adjust: bool) -> bool:
+        """Returns True if the row has a time and all prices."""
+        needed = (*REQUIRED_COLUMNS, "adj_close") if adjust else REQUIRED_COLUMNS
+        return all(self.cell(column).lower() not in EMPTY_CELLS for column in needed)
 
     def cell(self, column: str) -> str:
         return self.cells[self.at[column]].strip()

@@ -31,6 +31,7 @@ class Book:
         self.working: dict[str, list[WorkingOrder]] = {}
         self.refused: dict[str, str] = {}  # order id -> reason
         self.codes: dict[str, str] = {}  # order id -> the code of its refusal
+        self.slippage = ZERO  # paid so far, in money
 
     def held(self, symbol: str) -> Position:
         """Returns the position in a symbol."""

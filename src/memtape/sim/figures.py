@@ -1,29 +1,25 @@
-"""The figures of a simulated run, each with its number of observations.
+"""What a simulated run is judged by: the fields of a trade that a report reads, and the deepest fall of equity at its ticks.
 
-Figures of trades come from the ledger, figures of the account from its equity at each tick. The Sharpe ratio uses returns between
-the last equities of UTC days with bars, and is annualised by the number of such days that the run had in a year.
+The other figures are those of the track record (`core/ledger/performance_detail`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
-from itertools import pairwise
-from math import sqrt
-from statistics import fmean, stdev
 from typing import Protocol
 
 from memtape.core.ledger.performance import Curve
 
-YEAR_DAYS = 365.25
 EquityPath = Sequence[tuple[datetime, Decimal]]
 
 
 class TradeRow(Protocol):
     """The fields of a trade that a report uses."""
 
+    @property
+    def id(self) -> str: ...
     @property
     def symbol(self) -> str: ...
     @property
@@ -39,6 +35,18 @@ class TradeRow(Protocol):
     @property
     def exit_price(self) -> Decimal | None: ...
     @property
+    def qty_entered(self) -> Decimal | None: ...
+    @property
+    def stop_price(self) -> Decimal | None: ...
+    @property
+    def target_price(self) -> Decimal | None: ...
+    @property
+    def realized_pnl_usd(self) -> Decimal | None: ...
+    @property
+    def fees_usd(self) -> Decimal: ...
+    @property
+    def funding_usd(self) -> Decimal: ...
+    @property
     def net_pnl_usd(self) -> Decimal | None: ...
     @property
     def pnl_r(self) -> Decimal | float | None: ...
@@ -46,15 +54,8 @@ class TradeRow(Protocol):
     def exit_trigger(self) -> str | None: ...
     @property
     def entry_reason(self) -> str | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class SharpeRatio:
-    """Mean over deviation of daily returns, annualised, and the days it is based on."""
-
-    value: float | None
-    n: int
-    clock: str
+    @property
+    def exit_reason(self) -> str | None: ...
 
 
 def max_drawdown_pct(start: Decimal, path: EquityPath) -> float:
@@ -67,20 +68,3 @@ def max_drawdown_pct(start: Decimal, path: EquityPath) -> float:
     if not path:
         return 0.0
     return float(Curve(((path[0][0], start), *path), "marks").max_drawdown[1])
-
-
-def sharpe_ratio(start: Decimal, path: EquityPath) -> SharpeRatio:
-    """Returns the daily Sharpe ratio without a risk-free rate, annualised by the days of the run."""
-    daily: dict[date, float] = {}
-    for moment, equity in path:
-        # Midnight belongs to the day before it.
-        daily[(moment - timedelta(microseconds=1)).date()] = float(equity)
-    closes = [float(start), *daily.values()]
-    if len(daily) < 3 or min(closes) <= 0:
-        return SharpeRatio(None, 0, "fewer than three UTC days with bars, or no equity left")
-    returns = [after / before - 1 for before, after in pairwise(closes)]
-    days = list(daily)
-    per_year = len(returns) / (((days[-1] - days[0]).days + 1) / YEAR_DAYS)
-    clock = f"{len(returns)} UTC days with bars, {per_year:.0f} of them a year"
-    deviation = stdev(returns)
-    return SharpeRatio(fmean(returns) / deviation * sqrt(per_year) if deviation else None, len(returns), clock)

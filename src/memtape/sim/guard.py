@@ -51,6 +51,7 @@ class Guard:
     """Reads limits once, then judges orders. It has no state."""
 
     def __init__(self, limits: Mapping[str, str]) -> None:
+        self.limits = dict(limits)
         self.advice: dict[str, str] = {}  # limits that are not checked
         found: list[tuple[int, LimitRule]] = list(ALWAYS_RULES)
         for key, text in limits.items():

@@ -127,12 +127,13 @@ class OrderMatching:
         if qty <= 0:
             self._wait(w)
             return False
-        px = self._slipped(order, px, sign)
+        reached, px = px, self._slipped(order, px, sign)
         fee = (px * qty * self._costs.fee).quantize(MONEY_STEP)
         if not order.reduce_only and not self._book.affords(order.symbol, sign * qty, px, fee, self._prices(ZERO)):
             self._book.refuse(w, BUYING_POWER, f"{qty} at {px} asks for more margin than the account has")
             return False
         self._settle(play, w, qty, px, fee, t)
+        self._book.slippage += abs(px - reached) * qty
         return True
 
     def _wait(self, w: WorkingOrder) -> None:
@@ -242,7 +243,9 @@ class OrderMatching:
         sign, rounding = (-ONE, ROUND_CEILING) if held > 0 else (ONE, ROUND_FLOOR)
         left = max(ZERO, equity)
         slip = min(px * self._costs.slippage, left / qty)
-        px, left = (px + sign * slip).quantize(PRICE_STEP, rounding=rounding), left - slip * qty
+        reached, left = px, left - slip * qty
+        px = (px + sign * slip).quantize(PRICE_STEP, rounding=rounding)
+        self._book.slippage += abs(px - reached) * qty
         fee = (px * qty * (self._costs.fee + self._book.venue.liquidation_fee_bps / BASIS_POINTS)).quantize(MONEY_STEP)
         fee = min(fee, left.quantize(MONEY_STEP, rounding=ROUND_DOWN))
         _, now = self._book.take(symbol, sign * qty, px, fee, t)

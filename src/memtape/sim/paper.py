@@ -110,6 +110,11 @@ class PaperBroker:
         """The debt of the account, after a gap beyond its liquidation."""
         return max(ZERO, -self.equity)
 
+    @property
+    def slippage(self) -> Decimal:
+        """What slippage has cost so far."""
+        return self._book.slippage
+
     def position(self, symbol: str) -> Position:
         """Returns the position and the number of waiting entries."""
         working = sum(not w.order.reduce_only for w in self._book.working.get(symbol, ()))

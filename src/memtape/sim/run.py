@@ -11,7 +11,8 @@ Stops, targets and liquidations are the broker's own exits and have ids that no 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
 from decimal import Decimal, localcontext
@@ -19,12 +20,14 @@ from itertools import groupby, pairwise
 from typing import Any, Protocol, cast, runtime_checkable
 
 from memtape.core.codec import decimal_text, plain, time_text
-from memtape.core.ledger.performance import Outcomes, outcome_sums
-from memtape.core.ledger.trades import round_money
+from memtape.core.ledger.performance import Curve, Outcomes, outcome_sums
+from memtape.core.ledger.performance_detail import HeldPrice, PerformanceDetail, performance_detail
+from memtape.core.ledger.trades import Trade, round_money
 from memtape.core.observed import Bar, Decision, Tick
 from memtape.core.values import MONEY, ZERO, Money, read
 from memtape.errors import Invalid
-from memtape.sim.figures import EquityPath, SharpeRatio, TradeRow, max_drawdown_pct, sharpe_ratio
+from memtape.sim.bars import bars_hash
+from memtape.sim.figures import EquityPath, TradeRow, max_drawdown_pct
 from memtape.sim.guard import Guard
 from memtape.sim.order_ids import OrderNaming
 from memtape.sim.paper import PaperBroker
@@ -34,6 +37,7 @@ from memtape.sim.venue import PLAIN_VENUE, Venue
 
 AmountInput = Decimal | int | float | str
 Progress = Callable[[int, int], object]  # (ticks done, ticks in all)
+BATCH_TICKS = 250
 AfterTick = Callable[[Tick, Any], object]  # (the tick, the receipt of agent.observe)
 
 
@@ -71,6 +75,23 @@ class HasLedger(Protocol):
         ...
 
 
+class WaitingTicksLike(Protocol):
+    """Ticks that wait to be written."""
+
+    def add(self, tick: Tick, /) -> object:
+        """Add one."""
+        ...
+
+
+@runtime_checkable
+class TakesManyTicks(Protocol):
+    """An observer that can record many ticks together."""
+
+    def waiting_ticks(self, on_receipt: AfterTick | None, size: int, /) -> AbstractContextManager[WaitingTicksLike]:
+        """Ticks that are written `size` at a time."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTerms:
     """The effects of a venue's terms and of a guard."""
@@ -91,6 +112,15 @@ class RunTerms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunCosts:
+    """What trading cost, open positions included."""
+
+    fees: Decimal
+    slippage: Decimal | None  # None: not known
+    funding: Decimal  # received less paid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SimResult:
     """The result of a run. `n` has the number of observations behind each figure."""
 
@@ -101,6 +131,7 @@ class SimResult:
     first: datetime
     last: datetime
     bars: int
+    skipped_bars: int  # rows of the file with an empty field
     fee_bps: Decimal
     slippage_bps: Decimal
     starting_equity: Decimal
@@ -112,10 +143,13 @@ class SimResult:
     refused: int  # entries that the broker refused
     figures: Outcomes
     max_drawdown_pct: float
-    sharpe: SharpeRatio
+    costs: RunCosts
+    bars_hash: str  # SHA-256 of the bars
+    record: PerformanceDetail = field(repr=False)
     closed: tuple[TradeRow, ...] = field(repr=False)
     equity: EquityPath = field(repr=False)
     terms: RunTerms | None = None  # of a run under a venue's terms or a guard
+    conditions: tuple[tuple[str, str], ...] = ()  # the venue's terms and the limits, in words
 
     @property
     def trades(self) -> int:
@@ -133,7 +167,7 @@ class SimResult:
         f = self.figures
         return {
             "net_pnl": f.n, "win_rate": f.n, "profit_factor": f.n, "mean_r": f.n_r, "max_drawdown_pct": self.ticks,
-            "sharpe": self.sharpe.n,
+            "sharpe": self.record.sharpe.n,
         }  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
@@ -142,14 +176,17 @@ class SimResult:
         return {
             "simulated": True, "agent": self.agent, "strategy": self.strategy, "parameters": self.parameters,
             "symbols": list(self.symbols), "first": time_text(self.first), "last": time_text(self.last),
-            "bars": self.bars, "fee_bps": decimal_text(self.fee_bps), "slippage_bps": decimal_text(self.slippage_bps),
+            "bars": self.bars, "skipped_bars": self.skipped_bars, "fee_bps": decimal_text(self.fee_bps),
+            "slippage_bps": decimal_text(self.slippage_bps),
             "starting_equity": decimal_text(self.starting_equity), "ending_equity": decimal_text(self.ending_equity),
             "ticks": self.ticks, "fills": self.fills, "decisions": self.decisions, "no_trades": self.no_trades,
             "refused": self.refused, "trades": self.trades,
             "net_pnl": decimal_text(round_money(f.net_pnl)), "win_rate": _digits(f.win_rate),
             "profit_factor": _digits(f.profit_factor), "mean_r": _digits(f.mean_r),
-            "max_drawdown_pct": _digits(self.max_drawdown_pct), "sharpe": _digits(self.sharpe.value),
-            "sharpe_clock": self.sharpe.clock, "n": self.n,
+            "max_drawdown_pct": _digits(self.max_drawdown_pct), "sharpe": _digits(self.record.sharpe.value),
+            "sharpe_clock": self.record.sharpe.clock, "fees": decimal_text(round_money(self.costs.fees)),
+            "slippage": None if self.costs.slippage is None else decimal_text(round_money(self.costs.slippage)),
+            "bars_sha256": self.bars_hash, "n": self.n,
         } | ({} if self.terms is None else self.terms.as_dict())  # fmt: skip
 
 
@@ -169,6 +206,8 @@ def run_simulation(
     venue: Venue = PLAIN_VENUE,
     guard: Guard | None = None,
     observe_first: bool = False,
+    skipped_bars: int = 0,
+    batch: int | None = None,
 ) -> SimResult:
     """Trades a strategy over bars; `agent` observes everything. The same bars give the same ticks.
 
@@ -179,6 +218,10 @@ def run_simulation(
 
     With `observe_first` the agent observes each tick before it decides, and its decisions after that as separate values. A brief
     then knows what has just happened.
+
+    `batch` ticks are written together: by default BATCH_TICKS, or one at a time with `observe_first` or `after_tick`. The record
+    is the same. With a larger batch `after_tick` is called once its tick is written; ticks after one that makes lessons due are
+    written after it has returned. `skipped_bars` is the number of rows that had no complete bar, for the result.
     """
     who = name or str(getattr(agent, "id", "sim"))
     ordered = sorted(bars, key=lambda bar: (bar.t1, bar.symbol))
@@ -191,25 +234,34 @@ def run_simulation(
     broker = PaperBroker(cash, fee_bps=fee, slippage_bps=slippage, prefix=prefix, naming=naming, venue=venue)
     session = SimSession(who, strategy, broker, guard)
     total, tally = len({bar.t1 for bar in ordered}), _RunCounts()
-    for t, together in groupby(ordered, key=lambda bar: bar.t1):
-        completed = tuple(together)
-        _refuse_repeated(completed)
-        tick, receipt = _observe_tick(agent, session, t, completed, observe_first)
-        tally.add(tick)
-        if after_tick is not None:
-            after_tick(tick, receipt)
-        if on_progress is not None:
-            on_progress(len(tally.path), total)
+    size = batch or (1 if observe_first or after_tick is not None else BATCH_TICKS)
+    with _ticks_to(agent, size if not observe_first else 1, after_tick) as take:
+        for t, together in groupby(ordered, key=lambda bar: bar.t1):
+            completed = tuple(together)
+            _refuse_repeated(completed)
+            if observe_first:
+                tick, receipt = _observe_first(agent, session, t, completed)
+                if after_tick is not None:
+                    after_tick(tick, receipt)
+            else:
+                tick = session.tick(t, completed)
+                take(tick)
+            tally.add(tick)
+            if on_progress is not None:
+                on_progress(len(tally.path), total)
     first, last = min(bar.t0 for bar in ordered), ordered[-1].t1
     closed, path = _closed_trades(agent, first, last), tally.path
     return SimResult(
         agent=who, strategy=_name(strategy), parameters=_parameters(strategy),
         symbols=tuple(sorted({bar.symbol for bar in ordered})), first=first, last=last, bars=len(ordered),
+        skipped_bars=skipped_bars,
         fee_bps=fee, slippage_bps=slippage, starting_equity=cash, ending_equity=path[-1][1],
         ticks=len(path), fills=tally.fills, decisions=tally.decisions, no_trades=tally.no_trades, refused=len(broker.refused),
-        figures=outcome_sums(closed), max_drawdown_pct=max_drawdown_pct(cash, path), sharpe=sharpe_ratio(cash, path),
-        closed=closed, equity=tuple(path),
+        figures=outcome_sums(closed), max_drawdown_pct=max_drawdown_pct(cash, path),
+        costs=RunCosts(fees=tally.fees, slippage=broker.slippage, funding=tally.funding), bars_hash=bars_hash(ordered),
+        record=_track_record(agent, closed, ((first, cash), *path), ordered), closed=closed, equity=tuple(path),
         terms=_terms(tally, session, broker, guard),
+        conditions=(*venue.conditions(), *_limits(guard)),
     )  # fmt: skip
 
 
@@ -222,6 +274,7 @@ class _RunCounts:
     decisions: int = 0
     no_trades: int = 0
     liquidations: int = 0
+    fees: Decimal = ZERO
     funding: Decimal = ZERO
 
     def add(self, tick: Tick) -> None:
@@ -233,6 +286,7 @@ class _RunCounts:
         self.decisions += len(tick.decision or ())
         self.no_trades += sum(d.action == "no_trade" for d in tick.decision or ())
         with localcontext(MONEY):
+            self.fees += sum((fill.fee for fill in tick.fills), ZERO)
             self.funding += sum((payment.usd for payment in tick.funding), ZERO)
 
 
@@ -246,13 +300,28 @@ def _terms(tally: _RunCounts, session: SimSession, broker: PaperBroker, guard: G
     )  # fmt: skip
 
 
-def _observe_tick(
-    agent: Observer, session: SimSession, t: datetime, completed: Sequence[Bar], first: bool
-) -> tuple[Tick, object]:
-    """Observes one tick and its decisions, together or one after the other. Returns the tick and its receipt."""
-    if not first:
-        tick = session.tick(t, completed)
-        return tick, agent.observe(tick)
+def _limits(guard: Guard | None) -> list[tuple[str, str]]:
+    return [] if guard is None else [(f"Limit: {name}", text) for name, text in guard.limits.items()]
+
+
+@contextmanager
+def _ticks_to(agent: Observer, size: int, after_tick: AfterTick | None) -> Iterator[Callable[[Tick], object]]:
+    """Gives a function that records ticks: one at a time, or `size` together if the agent can do that."""
+    if size > 1 and isinstance(agent, TakesManyTicks):
+        with agent.waiting_ticks(after_tick, size) as waiting:
+            yield waiting.add
+    else:
+        yield lambda tick: _observe_one(agent, tick, after_tick)
+
+
+def _observe_one(agent: Observer, tick: Tick, after_tick: AfterTick | None) -> None:
+    receipt = agent.observe(tick)
+    if after_tick is not None:
+        after_tick(tick, receipt)
+
+
+def _observe_first(agent: Observer, session: SimSession, t: datetime, completed: Sequence[Bar]) -> tuple[Tick, object]:
+    """Observes one tick, then its decisions. Returns the tick and its receipt."""
     market = session.advance(t, completed)
     receipt = agent.observe(market)
     tick = replace(market, decision=session.decide(market) or None)
@@ -273,6 +342,20 @@ def _closed_trades(agent: Observer, first: datetime, last: datetime) -> tuple[Tr
         return ()
     rows = [t for t in agent.ledger.trades(status="closed") if first <= t.entry_at and (t.exit_at or last) <= last]
     return tuple(sorted(rows, key=lambda t: (t.exit_at or last, t.entry_at, t.symbol)))
+
+
+def _track_record(agent: Observer, closed: Sequence[TradeRow], path: EquityPath, bars: Sequence[Bar]) -> PerformanceDetail:
+    """Returns the track record of a run. The bars of the run give the prices of buying and holding."""
+    last = path[-1][0]
+    held = [t for t in agent.ledger.trades(status="open") if t.entry_at >= path[0][0]] if isinstance(agent, HasLedger) else []
+    traded = {trade.symbol for trade in closed}
+    ends: dict[str, tuple[Bar, Bar]] = {}
+    for bar in bars:
+        ends[bar.symbol] = (ends.get(bar.symbol, (bar, bar))[0], bar)
+    prices = [HeldPrice.between(*ends[symbol]) for symbol in sorted(traded & ends.keys()) if ends[symbol][0] != ends[symbol][1]]
+    # The track record reads those fields of a trade that a report uses.
+    rows, open_ = cast(Sequence[Trade], closed), cast(Sequence[Trade], held)
+    return performance_detail(rows, Curve(tuple(path), "marks"), open_, last, [p for p in prices if p is not None] or None)
 
 
 def _amount(value: AmountInput, at: str) -> Decimal:

@@ -1,7 +1,7 @@
 """One agent in one run: its market, its proposals, and the verdicts of guard and broker.
 
-In the tick with a broker's own exit (stop, target, liquidation) the strategy is not asked about that symbol: a decision in the
-same tick would be read as the reason of the exit (rule L15), and its only reason is its trigger.
+The strategy is asked on every bar, also on one in which a stop, a target or a liquidation filled, as a live agent is. Such an
+exit has the id of an order that no decision names, so its only reason is its trigger.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from memtape.sim.guard import Guard, judge_order
 from memtape.sim.paper import PaperBroker
 from memtape.sim.strategies import AccountStrategy, OrderProposal, Strategy
 
-OWN_EXITS = ("stop", "target", "liquidation")
-
 
 class SimSession:
     """The state of one agent during a run."""
 
     def __init__(self, who: str, strategy: Strategy | AccountStrategy, broker: PaperBroker, guard: Guard | None) -> None:
-        self._who, self._strategy, self._broker, self._guard = who, strategy, broker, guard
+        self._who, self._broker, self._guard = who, broker, guard
+        self._of_account = strategy if isinstance(strategy, AccountStrategy) else None
+        self._of_symbol = strategy if not isinstance(strategy, AccountStrategy) else None
         self._history: dict[str, list[Bar]] = {}
         self._day: tuple[date, Decimal] | None = None  # the UTC day and the equity at its start
         self._equity = broker.equity  # at the last tick
@@ -58,8 +58,7 @@ class SimSession:
 
     def decide(self, tick: Tick) -> tuple[Decision, ...]:
         """Asks the strategy about each symbol whose bar has closed, and places the orders."""
-        exited = {fill.symbol for fill in tick.fills if fill.trigger in OWN_EXITS}
-        return tuple(d for bar in tick.bars if bar.symbol not in exited for d in self._ask(tick.t, bar.symbol))
+        return tuple(d for bar in tick.bars for d in self._ask(tick.t, bar.symbol))
 
     def _begin_day(self, t: datetime) -> None:
         if self._day is None or self._day[0] != t.date():
@@ -69,11 +68,12 @@ class SimSession:
     def _ask(self, t: datetime, symbol: str) -> list[Decision]:
         # The strategy computes in our context, whatever the caller's context is.
         with localcontext(MONEY):
-            if isinstance(self._strategy, AccountStrategy):
-                proposals = list(self._strategy.propose(symbol, self._history, self._account(t)))
+            if self._of_account is not None:
+                proposals = list(self._of_account.propose(symbol, self._history, self._account(t)))
             else:
+                assert self._of_symbol is not None
                 position = self._broker.position(symbol)
-                proposals = list(self._strategy(self._history[symbol], position, self._broker.equity))
+                proposals = list(self._of_symbol(self._history[symbol], position, self._broker.equity))
         bar = self._history[symbol][-1]
         # What becomes of a decision is followed on the bars of the simulation.
         frame = frame_of_length(bar.t1 - bar.t0)

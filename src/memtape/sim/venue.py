@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 
+from memtape.core.codec import decimal_text
 from memtape.core.values import ONE, ZERO
 from memtape.errors import Invalid
-from memtape.sim.funding import FundingRates
+from memtape.sim.funding import FundingRates, SteadyFunding
 from memtape.sim.margin import Margin
 
 DAY = timedelta(days=1)
@@ -71,6 +72,28 @@ class Venue:
             fix = "Give basis points: 50 means 0.5 %"
             raise Invalid("liquidation_fee_bps", f"{self.liquidation_fee_bps} is outside 0 to 10000", fix)
 
+    def conditions(self) -> list[tuple[str, str]]:
+        """Returns the terms in words, for a report.
+
+        >>> Venue(margin=Margin.at_leverage(Decimal(5)), participation=Decimal("0.1")).conditions()[0]
+        ('Margin', 'initial 0.2, maintenance 0.1 of the value')
+        """
+        margins = {"Margin": self.margin, **{f"Margin, {symbol}": margin for symbol, margin in sorted(self.margins.items())}}
+        rows = [
+            (name, f"initial {decimal_text(m.initial)}, maintenance {decimal_text(m.maintenance)} of the value")
+            for name, m in margins.items() if m is not None
+        ]  # fmt: skip
+        if self.on_margin:
+            steps = "at once" if self.liquidation_steps == 1 else f"in {self.liquidation_steps} steps"
+            rows.append(("Liquidation", f"{steps}, fee {decimal_text(self.liquidation_fee_bps)} basis points"))
+        rows += [(f"Funding, {symbol}", _funding_words(rates)) for symbol, rates in sorted(self.funding.items())]
+        if self.participation is not None:
+            rows.append(("Participation", f"{decimal_text(self.participation)} of a bar's volume"))
+        for symbol, hours in sorted(self.hours.items()):
+            words = (f"{h.opens:%H:%M} to {h.closes:%H:%M} UTC on {len(h.days)} days a week" for h in hours)
+            rows.append((f"Hours, {symbol}", "; ".join(words)))
+        return rows
+
     @property
     def on_margin(self) -> bool:
         """True if orders can be refused or positions liquidated because of margin."""
@@ -86,6 +109,12 @@ class Venue:
             return t0, t1
         stretches = [stretch for hours in self.hours[symbol] if (stretch := hours.within(t0, t1)) is not None]
         return (min(begins for begins, _ in stretches), max(ends for _, ends in stretches)) if stretches else None
+
+
+def _funding_words(rates: FundingRates) -> str:
+    if isinstance(rates, SteadyFunding):
+        return f"{decimal_text(rates.rate)} every {rates.every / timedelta(hours=1):g} hours"
+    return "recorded rates"
 
 
 PLAIN_VENUE = Venue()

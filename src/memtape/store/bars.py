@@ -12,6 +12,7 @@ from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Bar
 from memtape.store.cutoff import FOREVER, MINE, NEVER, Cutoff, FlatPoint
 from memtape.store.database import Row, Session, in_batches
+from memtape.store.kept_memories import KeptMemories
 from memtape.store.rows import COLUMNS, bar_row, known_bar_from_row, time_of
 
 WINDOWS_PER_QUERY = 200  # databases limit the number of parameters
@@ -24,6 +25,7 @@ class BarTables:
     def __init__(self, session: Session, owner: OwnerId, stream: str) -> None:
         self.session, self.owner, self.stream = session, owner, stream
         self._mine = {"owner": owner, "stream": stream}
+        self.kept: KeptMemories | None = None  # in a transaction of many values
 
     def bars(
         self, symbol: str, known: Cutoff, *, ending_after: datetime | None = None, ending_by: datetime | None = None

@@ -18,6 +18,7 @@ from memtape.core.memory.plans import PlanState
 from memtape.core.observed import Frame
 from memtape.store.cutoff import FOREVER, MINE, NEVER
 from memtape.store.database import Row, in_batches
+from memtape.store.kept_memories import MAX_OUTCOMES_KEPT
 from memtape.store.rows import (
     COLUMNS,
     affect_from_row,
@@ -60,6 +61,7 @@ class MemoryTables:
     def __init__(self, tables: Tables) -> None:
         self.session, self.owner, self.stream = tables.session, tables.owner, tables.stream
         self._mine = {"owner": self.owner, "stream": self.stream}
+        self._kept = tables.kept
 
     # ---- episodes -------------------------------------------------------------------------------------------------
 
@@ -67,6 +69,8 @@ class MemoryTables:
         """Add versions of episodes."""
         rows = [episode_values(self.owner, self.stream, episode) for episode in episodes]
         self.session.insert("episodes", COLUMNS["episodes"], rows)
+        if self._kept is not None:
+            self._kept.add_episodes(episodes)
 
     def drop_episodes(self, ids: Iterable[str]) -> None:
         """Remove episodes in all their versions, before they are formed again."""
@@ -136,6 +140,11 @@ class MemoryTables:
 
     def entered_since(self, moment_: datetime) -> bool:
         """Returns True if an episode was entered at a moment or later."""
+        if (kept := self._kept) is not None:
+            if not kept.entries_known:
+                rows = self.session.all(f"SELECT max(entry_at) FROM episodes WHERE {MINE}", self._mine)
+                kept.last_entry, kept.entries_known = time_of(rows[0][0]), True
+            return kept.last_entry is not None and kept.last_entry >= moment_
         own = {**self._mine, "at": micros(moment_)}
         return bool(self.session.all(f"SELECT 1 FROM episodes WHERE {MINE} AND entry_at >= :at LIMIT 1", own))
 
@@ -165,6 +174,8 @@ class MemoryTables:
     def put_affect(self, steps: Sequence[AffectStep]) -> None:
         """Add steps of affect."""
         self.session.insert("affect", COLUMNS["affect"], [affect_values(self.owner, self.stream, step) for step in steps])
+        if self._kept is not None:
+            self._kept.add_steps(steps)
 
     def drop_affect(self, since: datetime) -> None:
         """Remove the steps from a moment on, before they are computed again."""
@@ -172,12 +183,26 @@ class MemoryTables:
 
     def affect_until(self, moment_: datetime | None, limit: int, *, before: bool = False) -> list[AffectStep]:
         """The last steps at or before a moment, oldest first; with `before`, only those before it."""
+        last = self._last_step() if limit == 1 else None
+        if last is not None and (moment_ is None or last.at < moment_ or (last.at == moment_ and not before)):
+            return [last]
         rows = self.session.all(
             f"SELECT {_AFFECT_LIST} FROM affect WHERE {MINE} AND at {'<' if before else '<='} :until "
             "ORDER BY at DESC, rank DESC, id DESC LIMIT :limit",
             {**self._mine, "until": FOREVER if moment_ is None else micros(moment_), "limit": limit},
         )
         return [affect_from_row(row) for row in reversed(rows)]
+
+    def _last_step(self) -> AffectStep | None:
+        """The last step of all, where it is kept in memory."""
+        if self._kept is None:
+            return None
+        if self._kept.last_step is None:
+            rows = self.session.all(
+                f"SELECT {_AFFECT_LIST} FROM affect WHERE {MINE} ORDER BY at DESC, rank DESC, id DESC LIMIT 1", self._mine
+            )
+            self._kept.last_step = affect_from_row(rows[0]) if rows else None
+        return self._kept.last_step
 
     def affect_count(self, until: datetime | None) -> int:
         """How many steps had happened and were known by a moment."""
@@ -187,6 +212,14 @@ class MemoryTables:
 
     def outcomes_before(self, moment_: datetime, limit: int = 100) -> list[float]:
         """The last outcomes in R of the closes before a moment, oldest first."""
+        kept, last = self._kept, self._last_step()
+        if kept is not None and last is not None and last.at < moment_ and limit <= MAX_OUTCOMES_KEPT:
+            if kept.outcomes is None:
+                kept.outcomes = self._outcomes_before(moment_, MAX_OUTCOMES_KEPT)
+            return kept.outcomes[-limit:]
+        return self._outcomes_before(moment_, limit)
+
+    def _outcomes_before(self, moment_: datetime, limit: int) -> list[float]:
         rows = self.session.all(
             f"SELECT pnl_r FROM affect WHERE {MINE} AND at < :until AND rank = 1 AND pnl_r IS NOT NULL "
             "ORDER BY at DESC, rank DESC, id DESC LIMIT :limit",
@@ -344,6 +377,11 @@ class MemoryTables:
 
     def frames_open_to(self, symbol: str, first: Mapping[Frame, datetime]) -> set[Frame]:
         """The frames of the outcomes of a symbol that new bars may change; `first` says from when the bars concern each frame."""
+        if self._kept is not None:
+            # While many values are recorded, this answer stays until a decision is followed.
+            followed = f"SELECT 1 FROM outcomes WHERE {MINE} AND symbol = :symbol LIMIT 1"
+            if not self.session.all(followed, {**self._mine, "symbol": symbol}):
+                return set()
         own = {**self._mine, "symbol": symbol, **{f"first_{frame}": micros(moment_) for frame, moment_ in first.items()}}
         return {frame for (frame,) in self.session.all(" UNION ALL ".join(map(_FRAME_FOLLOWED.format, first)), own)}
 

@@ -108,6 +108,15 @@ class Tables(TradeTables):
         )
         return LogRow(*rows[0]) if rows else None
 
+    def _logged_ticks(self, keys: Sequence[str]) -> list[LogRow]:
+        """The log rows of ticks with these keys."""
+        found: list[LogRow] = []
+        for some in in_batches(keys):
+            own = {**self._mine, "keys": some}
+            rows = self.session.all(f"SELECT {_LOG_LIST} FROM log WHERE {MINE} AND kind = 'tick' AND key IN :keys", own)
+            found += [LogRow(*row) for row in rows]
+        return found
+
     def shred_log(self, rows: Sequence[int] | None = None) -> int:
         """Destroy the payloads of the whole log, or of some rows. Returns how many there were."""
         which, params = "payload IS NOT NULL", dict(self._mine)  # type: str, dict[str, Any]
@@ -367,6 +376,11 @@ class Tables(TradeTables):
             (symbol, leg): PositionRow(symbol, leg, (moment(at), rank, seq, id_), round_from_row(round_) if round_ else None)
             for symbol, leg, at, rank, seq, id_, round_ in distinct.values()
         }
+
+    def _position_symbols(self) -> list[str]:
+        """The symbols of which there are positions, open or flat."""
+        rows = self.session.all(f"SELECT DISTINCT symbol FROM positions WHERE {MINE} ORDER BY symbol", self._mine)
+        return [symbol for (symbol,) in rows]
 
     def put_positions(self, positions: Sequence[PositionRow]) -> None:
         """Add or replace positions."""

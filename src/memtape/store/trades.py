@@ -352,6 +352,12 @@ class TradeTables(BarTables):
         rows = self.session.all(f"SELECT count(*) FROM trades WHERE {MINE} AND known_to IS NULL{which}", self._mine)
         return int(rows[0][0])
 
+    def last_exit(self, symbol: str) -> datetime | None:
+        """When the last trade of a symbol ended, in any version."""
+        own = {**self._mine, "symbol": symbol}
+        rows = self.session.all(f"SELECT max(exit_at) FROM trades WHERE {MINE} AND symbol = :symbol", own)
+        return time_of(rows[0][0])
+
     def watched_trades(self, symbol: str, t0: datetime, t1: datetime) -> list[tuple[Position, datetime]]:
         """The positions of a symbol whose closed trades bars over [t0, t1) may change, each with the first such entry."""
         rows = self.session.all(

@@ -187,10 +187,12 @@ class AffectFold:
     the drawdown reached by closed trades.
     """
 
-    __slots__ = ("_confidence", "_flows", "_known_by", "_losses", "_marked_at", "_nav", "_peak", "_spread", "_wins")
+    __slots__ = ("_confidence", "_flows", "_known_by", "_losses", "_marked_at", "_nav", "_outcomes", "_peak", "_spread", "_wins")
 
     def __init__(self, starting: float, before: AffectStep | None = None, outcomes: Sequence[float] = ()) -> None:
-        self._spread = Spread(outcomes)
+        # Most events are marks, which need no spread of outcomes.
+        self._spread: Spread | None = None
+        self._outcomes = outcomes
         self._confidence, self._wins, self._losses = (before.confidence, before.wins, before.losses) if before else (0.5, 0, 0)
         self._nav, self._peak, self._flows = (before.nav, before.peak, before.flows) if before else (starting, starting, 0.0)
         self._marked_at = before.marked_at if before else None
@@ -203,8 +205,9 @@ class AffectFold:
             r = event.pnl_r if event.counts else None
             won = r if r is not None else event.pnl_usd
             if r is not None:
-                self._confidence = updated_confidence(self._confidence, outcome_signal(r, self._spread.sigma()))
-                self._spread.add(r)
+                spread = self._spread = self._spread or Spread(self._outcomes)
+                self._confidence = updated_confidence(self._confidence, outcome_signal(r, spread.sigma()))
+                spread.add(r)
             # A scratch ends a winning streak, as in the original.
             if won is not None and event.counts:
                 self._wins, self._losses = (self._wins + 1, 0) if won > 0 else (0, self._losses + 1)

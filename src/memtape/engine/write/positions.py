@@ -308,7 +308,7 @@ def _opened(open_: Round | None) -> set[str]:
 
 def _opened_events(agent: Agent, position: Position, open_: Round | None, before: set[str]) -> list[Event]:
     """The events of trades that are open now and were not before."""
-    if open_ is None:
+    if open_ is None or (not open_.lots and open_.opened_by in before):
         return []
     # Of many lots that are open, only the new ones are computed.
     new = replace(open_, lots=[lot for lot in open_.lots if lot.opened_by not in before]) if open_.lots else open_

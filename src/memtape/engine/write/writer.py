@@ -115,6 +115,17 @@ def independent_items(items: Iterable[Item]) -> list[Item]:
     return [item for item in items if item.kind not in ("tick", "decision", "order")]
 
 
+def expected_names(ticks: Iterable[Tick]) -> tuple[list[str], list[tuple[str, str]]]:
+    """The keys of ticks, and the names of all items that decide whether anything in them is new."""
+    keys: list[str] = []
+    names: list[tuple[str, str]] = []
+    for tick in ticks:
+        keys.append(key_of(tick))
+        names += [(item.kind, item.key) for item in unpack_items(tick)]
+        names += names_about_fills(fills_of(tick))
+    return keys, names
+
+
 def open_claim(tables: Tables, key: str) -> Item:
     """The trade that the agent reported open under this id.
 

@@ -370,7 +370,8 @@ def sim(
     funding: Annotated[str | None, typer.Option(help="Funding rate every 8 hours; a long pays a positive rate.")] = None,
     participation: Annotated[str | None, typer.Option(help="Maximum share of a bar's volume that one order fills.")] = None,
     limit: Annotated[list[str] | None, typer.Option("--limit", help="A guarded limit: 'risk per trade=1 % of equity'.")] = None,
-    report: Annotated[Path, typer.Option(help="Where to write the report.")] = Path("report.md"),
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse rows with an empty field instead of skipping them.")] = False,
+    report: Annotated[Path, typer.Option(help="The report: a .html or .md file, or a folder for both.")] = Path("report.md"),
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Simulate a strategy or a model on your bars, with the same engine calls as live trading."""
@@ -384,6 +385,7 @@ def sim(
         found = simulate(
             memory, bars, strategy, agent=agent, symbol=symbol, fee_bps=fee_bps, slippage_bps=slippage_bps,
             starting_equity=starting_equity, report=report, on_progress=tick, skill=skill, terms=terms,
+            strict=strict,
         )  # fmt: skip
         answer(found, as_json)
 

@@ -20,13 +20,14 @@ from memtape.core.values import Number, Quantity, read
 from memtape.engine import AgentMemory, Memory, Receipt
 from memtape.engine.brief_question import AssembledBrief
 from memtape.errors import Invalid, ModelFailed
-from memtape.sim.bars import read_bars
+from memtape.sim.bars import read_bar_file
 from memtape.sim.funding import SteadyFunding
 from memtape.sim.guard import Guard
 from memtape.sim.margin import Margin
 from memtape.sim.model_trader import ModelQuestion, ModelTrader, ProposeOrder, UnusableAnswer
-from memtape.sim.report import render_report
-from memtape.sim.run import run_simulation
+from memtape.sim.report import SimReport, report_of, trades_csv
+from memtape.sim.report_markdown import render_markdown
+from memtape.sim.run import BATCH_TICKS, SimResult, run_simulation
 from memtape.sim.strategies import STRATEGIES
 from memtape.sim.venue import Venue
 
@@ -56,14 +57,15 @@ class SimulationOptions:
 def simulate(
     memory: Memory, file: Path, strategy: str, *, agent: str, symbol: str | None, fee_bps: str, slippage_bps: str,
     starting_equity: str, report: Path | None, on_progress: Callable[[int, int], object] | None = None,
-    skill: str | None = None, terms: SimulationOptions | None = None,
+    skill: str | None = None, terms: SimulationOptions | None = None, strict: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """Run the simulation. Returns its figures and the path of the report."""
     terms = terms or SimulationOptions()
     if strategy not in STRATEGIES and "/" not in strategy:
         fix = f"Choose one of {', '.join(sorted(STRATEGIES))}, or a model like anthropic/claude-haiku-4-5"
         raise Invalid("strategy", f"there is no strategy '{strategy}'", fix)
-    bars = read_bars(file, symbol=symbol)
+    source = read_bar_file(file, symbol=symbol, strict=strict)
+    bars = source.bars
     handle = _agent(memory, agent, strategy, skill, starting_equity, terms)
     own, _ = memory.skill_of(handle.agent)
     player = _Model(memory, handle, strategy) if "/" in strategy else None
@@ -80,15 +82,41 @@ def simulate(
         fee_bps=fee_bps, slippage_bps=slippage_bps, starting_equity=starting_equity, on_progress=on_progress, name=agent,
         prefix=prefix, after_tick=after_tick, venue=terms.venue({bar.symbol for bar in bars}),
         guard=Guard(own.limits) if own.limits else None, observe_first=player is not None,
+        skipped_bars=source.skipped, batch=BATCH_TICKS,
     )  # fmt: skip
     figures = result.as_dict()
     if report is not None:
-        try:
-            report.write_text(render_report(result), encoding="utf-8")
-        except OSError as error:
-            raise Invalid("report", f"{report} cannot be written: {error.strerror}", "Name another file") from None
-        figures["report"] = str(report.absolute())
+        figures |= write_report(result, report)
     return figures
+
+
+def write_report(result: SimResult, where: Path) -> dict[str, str]:
+    """Write the report of a run and its trades as CSV. Returns the paths.
+
+    The end of the name says which: `.html` or `.htm` is a page, a folder gets both forms, and anything else is Markdown.
+    """
+    report = report_of(result)
+    if where.is_dir() or not where.suffix:
+        pages, trades = [where / "report.html", where / "report.md"], where / "trades.csv"
+    else:
+        pages, trades = [where], where.with_suffix(".trades.csv")
+    try:
+        if len(pages) > 1:
+            where.mkdir(parents=True, exist_ok=True)
+        for page in pages:
+            text = _html(report) if page.suffix.lower() in (".html", ".htm") else render_markdown(report)
+            page.write_text(text, encoding="utf-8", newline="\n")
+        trades.write_text(trades_csv(report.closed), encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise Invalid("report", f"{where} cannot be written: {error.strerror}", "Name another file") from None
+    return {"report": str(pages[0].absolute()), "trades_file": str(trades.absolute())}
+
+
+def _html(report: SimReport) -> str:
+    # Templates take time to load, and most reports are Markdown.
+    from memtape.surfaces.web.sim_report import render_page
+
+    return render_page(report)
 
 
 def _agent(

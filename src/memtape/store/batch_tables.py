@@ -1,0 +1,264 @@
+"""The tables of one stream during a transaction that records many values one after the other, as a simulation does.
+
+Between two values nobody else changes the stream, so what one value left is still there for the next: its position, its head, its
+last bars. This keeps them in memory instead of reading them again, and writes rows in large groups. Every answer is the one that
+the database would give:
+
+- rows that are added wait, and are written before any query of their table;
+- a query with the same parameters is answered from memory as long as nothing was added to its tables (of items: to its kinds);
+- a statement that changes or deletes rows ends everything that is kept of its table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from memtape.core.ids import OwnerId
+from memtape.core.items import Position
+from memtape.core.ledger.rounds import KnownBar
+from memtape.core.observed import Bar
+from memtape.store.database import Params, Row, Session
+from memtape.store.kept_memories import KeptMemories
+from memtape.store.rows import COLUMNS, Head, LogRow, PositionRow
+from memtape.store.tables import Tables
+
+MAX_POSITIONS_KEPT = 500
+MAX_ANSWERS_KEPT = 2000
+_TABLE_NAMES = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(\w+)")
+_KIND = COLUMNS["items"].index("kind")
+
+
+@lru_cache(maxsize=512)
+def tables_named(sql: str) -> frozenset[str]:
+    """The tables that a statement names.
+
+    >>> sorted(tables_named("SELECT 1 FROM items i JOIN bars ON 1 = 1"))
+    ['bars', 'items']
+    """
+    return frozenset(_TABLE_NAMES.findall(sql))
+
+
+class BatchSession:
+    """A transaction that gathers the rows to add, and remembers answers."""
+
+    def __init__(self, session: Session, before_query: Callable[[frozenset[str]], None]) -> None:
+        self._session, self._before_query = session, before_query
+        self._waiting: dict[str, list[tuple[tuple[str, ...], str, list[Row]]]] = {}
+        self._answers: dict[tuple[object, ...], tuple[tuple[int, ...], list[Row]]] = {}
+        self._changes: dict[str, int] = {}  # by table, and by "items kind"
+        self.changed_by_statement: Callable[[frozenset[str]], None] = lambda tables: None
+
+    def run(self, sql: str, params: Params) -> None:
+        """Execute a statement."""
+        named = tables_named(sql)
+        self._write(named)
+        self._session.run(sql, params)
+        for table in named:
+            self._note(table)
+            self._note(f"{table} *")
+        self.changed_by_statement(named)
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row], on_conflict: str = "") -> None:
+        """Add rows later: before the next query of the table, or at the end."""
+        if not rows:
+            return
+        waiting = self._waiting.setdefault(table, [])
+        how = tuple(columns), on_conflict
+        if waiting and waiting[-1][:2] == how:
+            waiting[-1][2].extend(rows)
+        else:
+            waiting.append((*how, list(rows)))
+        self._note(table)
+        if table == "items":
+            for kind in {row[_KIND] for row in rows}:
+                self._note(f"items {kind}")
+
+    def all(self, sql: str, params: Params) -> list[Row]:
+        """Execute a query and fetch everything, or answer as before if nothing has changed since."""
+        named = tables_named(sql)
+        key = (sql, *((name, tuple(value) if isinstance(value, list) else value) for name, value in params.items()))
+        seen = self._seen(named, params)
+        earlier = self._answers.get(key)
+        if earlier is not None and earlier[0] == seen:
+            return list(earlier[1])
+        self._write(named)
+        found = self._session.all(sql, params)
+        if len(self._answers) >= MAX_ANSWERS_KEPT:
+            self._answers.clear()
+        self._answers[key] = seen, found
+        return list(found)
+
+    def lock(self, owner: OwnerId, stream: str) -> None:
+        """Make sure that nobody else writes to the stream until we commit."""
+        self._session.lock(owner, stream)
+
+    def write_all(self) -> None:
+        """Write the rows that still wait."""
+        self._write(frozenset(self._waiting))
+
+    def _write(self, named: frozenset[str]) -> None:
+        self._before_query(named)
+        for table in sorted(named & self._waiting.keys()):
+            for columns, on_conflict, rows in self._waiting.pop(table):
+                self._session.insert(table, columns, rows, on_conflict)
+
+    def _note(self, what: str) -> None:
+        self._changes[what] = self._changes.get(what, 0) + 1
+
+    def _seen(self, named: frozenset[str], params: Params) -> tuple[int, ...]:
+        """How often what a query reads has changed so far."""
+        changes = self._changes
+        if named == {"items"} and ("kind" in params or "kinds" in params):
+            kinds = params["kinds"] if "kinds" in params else (params["kind"],)
+            return (changes.get("items *", 0), *(changes.get(f"items {kind}", 0) for kind in kinds))
+        return tuple(changes.get(table, 0) for table in sorted(named))
+
+
+class BatchTables(Tables):
+    """The rows of one stream, while many values are recorded in one transaction. `finish` writes what waits."""
+
+    def __init__(self, session: Session, owner: OwnerId, stream: str) -> None:
+        self._batch = BatchSession(session, self._before_query)
+        self._batch.changed_by_statement = self._forget
+        super().__init__(self._batch, owner, stream)
+        self._memories = self.kept = KeptMemories()
+        self._head: Head | None = None
+        self._head_waits = False
+        self._positions: dict[Position, PositionRow] | None = None
+        self._positions_waiting: dict[Position, PositionRow] = {}
+        self._bars: dict[str, tuple[datetime, dict[tuple[int, datetime], Bar]]] = {}  # by symbol: all that opened since
+        self._names: dict[tuple[str, str], int | None] | None = None  # of items; None: it is not stored
+        self._ticks: dict[str, LogRow | None] = {}  # log rows by key; None: it is not there
+
+    def expect(self, ticks: Iterable[str], names: Iterable[tuple[str, str]]) -> None:
+        """Look up once which ticks and items of the values to come are stored."""
+        self._ticks = dict.fromkeys(ticks)
+        for row in self._logged_ticks(list(self._ticks)):
+            self._ticks[row.key] = row
+        wanted = list(names)
+        self._names = dict.fromkeys(wanted) | super().log_rows_of(wanted)
+
+    def finish(self) -> None:
+        """Write everything that waits."""
+        self._before_query(frozenset(("positions", "streams")))
+        self._batch.write_all()
+
+    def _before_query(self, named: frozenset[str]) -> None:
+        if "positions" in named and self._positions_waiting:
+            waiting, self._positions_waiting = list(self._positions_waiting.values()), {}
+            super().put_positions(waiting)
+        if "streams" in named and self._head_waits and self._head is not None:
+            self._head_waits = False
+            super().set_head(self._head)
+
+    def _forget(self, named: frozenset[str]) -> None:
+        self._memories.forget(named)
+        if "positions" in named:
+            self._positions = None
+        if "bars" in named:
+            self._bars = {}
+        if "items" in named:
+            self._names = None
+        if "log" in named:
+            self._ticks = {}
+
+    # ---- the log --------------------------------------------------------------------------------------------------
+
+    def head(self) -> Head:
+        """The head of the stream."""
+        if self._head is None:
+            self._head = super().head()
+        return self._head
+
+    def set_head(self, head: Head) -> None:
+        """Move the head; it is written at the end."""
+        self._head, self._head_waits = head, True
+
+    def append(self, rows: Sequence[LogRow]) -> None:
+        """Add rows to the log."""
+        super().append(rows)
+        self._ticks.update({row.key: row for row in rows if row.kind == "tick" and row.key in self._ticks})
+
+    def logged(self, kind: str, key: str) -> LogRow | None:
+        """The log row of one value, if it was recorded."""
+        if kind == "tick" and key in self._ticks:
+            return self._ticks[key]
+        return super().logged(kind, key)
+
+    # ---- items ----------------------------------------------------------------------------------------------------
+
+    def log_rows_of(self, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """The log rows of the items with these (kind, key) that are stored and not taken back."""
+        wanted = list(names)
+        if self._names is None or not all(name in self._names for name in wanted):
+            return super().log_rows_of(wanted)
+        return {name: seq for name in wanted if (seq := self._names[name]) is not None}
+
+    def put_items(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Add items."""
+        super().put_items(rows)
+        if self._names is not None:
+            self._names.update({(row["kind"], row["key"]): row["seq"] for row in rows})
+
+    # ---- positions ------------------------------------------------------------------------------------------------
+
+    def positions(
+        self, symbols: Iterable[str] = (), since: datetime | None = None, legs: Iterable[str] | None = None
+    ) -> dict[Position, PositionRow]:
+        """The open positions, those of these symbols (and legs), and those in which something happened after a moment."""
+        if self._positions is None:
+            every = super().positions(self._position_symbols())
+            if len(every) > MAX_POSITIONS_KEPT:
+                return super().positions(symbols, since, legs)
+            self._positions = every
+        named, of_legs = set(symbols), None if legs is None else set(legs)
+        return {
+            position: row
+            for position, row in self._positions.items()
+            if row.round is not None
+            or (position[0] in named and (of_legs is None or position[1] in of_legs))
+            or (since is not None and row.last[0] > since)
+        }
+
+    def put_positions(self, positions: Sequence[PositionRow]) -> None:
+        """Add or replace positions; they are written at the end."""
+        for row in positions:
+            # What the database would carry to the next value.
+            carried = row if row.round is None else PositionRow(row.symbol, row.leg, row.last, row.round.with_last_states())
+            self._positions_waiting[row.symbol, row.leg] = carried
+            if self._positions is not None:
+                self._positions[row.symbol, row.leg] = carried
+
+    # ---- bars and trades ------------------------------------------------------------------------------------------
+
+    def bars_between(self, symbol: str, first: datetime, last: datetime) -> dict[tuple[int, datetime], Bar]:
+        """Bars by (frame, open time) whose open time lies in a range."""
+        since, bars = self._bars.get(symbol, (None, {}))
+        if since is None or first < since:
+            bars = super().bars_between(symbol, first, datetime.max.replace(tzinfo=UTC))
+        bars = {key: bar for key, bar in bars.items() if bar.t0 >= first}
+        self._bars[symbol] = first, bars
+        return {key: bar for key, bar in bars.items() if bar.t0 <= last}
+
+    def put_bars(self, bars: Iterable[KnownBar], seq: int) -> None:
+        """Add bars that a log row brought."""
+        new = list(bars)
+        super().put_bars(new, seq)
+        for known in new:
+            since, kept = self._bars.get(known.bar.symbol, (None, {}))
+            if since is not None and known.bar.t0 >= since:
+                kept[known.bar.frame, known.bar.t0] = known.bar
+
+    def reported_between(self, symbol: str, first: datetime, last: datetime) -> list[str]:
+        """The keys of the reported trades of a symbol that were held within a time."""
+        ended = self.last_exit(symbol)
+        return super().reported_between(symbol, first, last) if ended is not None and ended > first else []
+
+    def watched_trades(self, symbol: str, t0: datetime, t1: datetime) -> list[tuple[Position, datetime]]:
+        """The positions of a symbol whose closed trades bars over [t0, t1) may change, each with the first such entry."""
+        ended = self.last_exit(symbol)
+        return super().watched_trades(symbol, t0, t1) if ended is not None and ended > t0 else []
