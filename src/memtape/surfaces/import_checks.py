@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from memtape.brokers.importer import FoundRow, ImportProblem, ProblemGroup, group_problems
 from memtape.core.codec import plain, time_text
+from memtape.core.decisions.decision_outcomes import StatedOutcome
 from memtape.core.items import Item, body_of, unpack_items
 from memtape.core.observed import CashFlow, Claim, ClosedTrade, EquityMark, Tick, occurred_at
 from memtape.engine.write.writer import CLOCK_TOLERANCE
@@ -117,7 +118,7 @@ def drop_changed_outcomes(handle: AgentMemory, found: Sequence[FoundRow], proble
     rows: list[FoundRow] = []
     for each in found:
         body = known.get(each.outcome.stated.decision) if each.outcome is not None else None
-        if each.outcome is not None and body is not None and not _same_outcome(plain(each.outcome.stated), body):
+        if each.outcome is not None and body is not None and not _same_outcome(each.outcome.stated, body):
             problem = f"decision {each.outcome.stated.decision} is known with another outcome: the stored one stays"
             fix = "If the file is right, state it with record_outcome, or undo the earlier import"
             problems.append(ImportProblem(each.line, "outcome", problem, fix, blocks=False))
@@ -127,8 +128,9 @@ def drop_changed_outcomes(handle: AgentMemory, found: Sequence[FoundRow], proble
     return rows
 
 
-def _same_outcome(now: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
-    return all(now.get(name) == earlier.get(name) for name in ("status", "r", "exit_price", "exit_at"))
+def _same_outcome(stated: StatedOutcome, earlier: Mapping[str, Any]) -> bool:
+    now = plain(stated) | {"cause": stated.stated_cause}
+    return all(now.get(name) == earlier.get(name) for name in ("status", "cause", "r", "exit_price", "exit_at"))
 
 
 def refuse_bad_rows(problems: Sequence[ImportProblem], rows: int, has_rows: bool, skip_bad: bool) -> None:
