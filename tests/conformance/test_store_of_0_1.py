@@ -335,4 +335,15 @@ def test_documents_beside_the_books_of_0_1_are_found_in_the_same_lines(
     for name, data, answer in recorded["documents"]:
         found = ask(memory, name, with_folder(data, FOLDER, folder))
         if answer is not None:
-            assert_same(answer, with_folder(found, folder, FOLDER), f"{name} {json.dumps(data)}")
+            # Tokens are estimated in another way since.
+            was, now = without_tokens(answer), without_tokens(with_folder(found, folder, FOLDER))
+            assert_same(was, now, f"{name} {json.dumps(data)}")
+
+
+def without_tokens(answer: Any) -> Any:
+    """An answer without its numbers of tokens."""
+    if isinstance(answer, list):
+        return [without_tokens(each) for each in answer]
+    if isinstance(answer, dict):
+        return {name: without_tokens(value) for name, value in answer.items() if name != "tokens"}
+    return answer
