@@ -36,6 +36,7 @@ from memtape.core.memory.outcome_units import typical_loss
 from memtape.core.skills import Skill
 
 NOTES: dict[Scale, int] = {"small": 8, "full": 200}
+PLANTED_NOTES: dict[Scale, int] = {"small": 8, "full": 60}
 PLANTED_TRADES, HISTORY_TRADES = 40, 300
 SKILL = Skill(id="study")
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -85,7 +86,7 @@ def study(scale: Scale) -> list[Figure]:
         for name, trades in (*real.items(), ("invented", None)):
             if trades is not None and len({e.entry_at.date() for e in trades}) < MIN_TRADING_DAYS:
                 continue
-            seeds = [random.Random(f"{name} {level} {size} {n}") for n in range(notes)]
+            seeds = [random.Random(f"{name} {level} {size} {n}") for n in range(PLANTED_NOTES[scale])]
             histories = [planted(trades, level, size * (1 if n % 2 else -1), chance) for n, chance in enumerate(seeds)]
             # A typical loss of the options is about half of the standard deviation of their outcomes: no test finds so little.
             least = None if name.startswith("options") else bar
