@@ -10,7 +10,8 @@ import pytest
 
 from memtape.engine import Memory, reflection
 from memtape.engine.view import memories
-from memtape.surfaces.registry import execute
+from memtape.surfaces.caller import Caller
+from memtape.surfaces.registry import execute, find, perform
 from tests.desk import NOON, given_agent, given_memory
 
 
@@ -43,3 +44,29 @@ def test_habits_and_lessons_use_the_typical_loss_of_all_trades_and_not_of_their_
     assert ask(memory, "get_behavioral_analysis")["unit"] == unit
     assert ask(memory, "get_behavioral_analysis", head=desk.head().seq)["unit"] == unit
     assert unit in ask(memory, "reflect_now")["note"]["lessons"][0]["text"]
+
+
+def given_claims_of_r_alone(memory: Memory) -> None:
+    for i in range(40):
+        entry = NOON - timedelta(hours=12 * (50 - i))
+        symbol, r = ("ETH", -1.0 - i % 3) if i % 2 else ("BTC", 1.0 + i % 3)
+        perform(memory, find("remember_trade"), {
+            "agent": "desk", "symbol": symbol, "direction": "long", "entry_price": 100, "exit_price": 100 + r, "pnl_r": r,
+            "entry_at": entry.isoformat(), "exit_at": (entry + timedelta(hours=1)).isoformat(), "backfill": True,
+        }, Caller("model"))  # fmt: skip
+
+
+def test_claims_that_state_only_their_r_have_an_answer_to_what_do_i_lose_on(memory: Memory) -> None:
+    given_claims_of_r_alone(memory)
+    answer = ask(memory, "get_losses")
+    assert (answer["n"], answer["unit"], answer["net_pnl_usd"], answer["outcomes"]) == (40, "R", None, "claimed by the agent")
+    eth = next(row for row in answer["groups"] if row["value"] == "ETH")
+    assert (eth["n"], eth["net_pnl_usd"], eth["mean_r"]) == (20, None, -1.95)
+    assert not [row for row in answer["groups"] if row["value"] == "BTC"]
+
+
+def test_a_trade_with_a_known_r_and_no_money_has_won_or_lost_and_is_not_unknown(memory: Memory) -> None:
+    given_claims_of_r_alone(memory)
+    counts = {name: ask(memory, "get_trades", outcome=name, limit=100)["n"] for name in ("win", "loss", "scratch", "unknown")}
+    assert counts == {"win": 20, "loss": 20, "scratch": 0, "unknown": 0}
+    assert {row["symbol"] for row in ask(memory, "get_trades", outcome="loss", sort="net", limit=100)["trades"]} == {"ETH"}

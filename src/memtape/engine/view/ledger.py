@@ -17,7 +17,7 @@ from memtape.core.ledger.trades import Trade, round_money
 from memtape.core.lessons.losses import Losses, find_losses
 from memtape.core.observed import Bar, CashFlow, Decision, EquityMark, Run
 from memtape.core.values import MONEY, ZERO, read
-from memtape.engine.view.view import TradeFilter, View
+from memtape.engine.view.view import AnswerBasis, TradeFilter, View
 from memtape.store.trades import LabelColumn
 
 LABEL_COLUMNS: tuple[LabelColumn, ...] = ("regime", "volatility_regime", "session")
@@ -66,10 +66,11 @@ def listed_imports(view: View) -> list[tuple[StoredItem, bool]]:
     return [(item, item.key in undone) for item in view.items("import")]
 
 
-def losses(view: View) -> Losses:
+def losses(view: View) -> tuple[Losses, AnswerBasis]:
     """What the agent loses on: groups of closed trades, with the money of the ledger and a verdict against chance."""
-    closed = view.trades(TradeFilter(status="closed"))
-    return find_losses(view.episodes(), {trade.id: trade.net_pnl_usd for trade in closed}, claims_count=view.claims_count)
+    closed, episodes = view.trades(TradeFilter(status="closed")), view.episodes()
+    found = find_losses(episodes, {trade.id: trade.net_pnl_usd for trade in closed}, claims_count=view.claims_count)
+    return found, AnswerBasis.of(view.as_of, view.claims_count, episodes)
 
 
 def trade_values_in_use(view: View) -> dict[str, list[str]]:
