@@ -10,6 +10,7 @@ import pytest
 
 from memtape.engine import Memory, reflection
 from memtape.engine.view import memories
+from memtape.errors import Invalid
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.registry import execute, find, perform
 from tests.desk import NOON, given_agent, given_memory
@@ -70,3 +71,40 @@ def test_a_trade_with_a_known_r_and_no_money_has_won_or_lost_and_is_not_unknown(
     counts = {name: ask(memory, "get_trades", outcome=name, limit=100)["n"] for name in ("win", "loss", "scratch", "unknown")}
     assert counts == {"win": 20, "loss": 20, "scratch": 0, "unknown": 0}
     assert {row["symbol"] for row in ask(memory, "get_trades", outcome="loss", sort="net", limit=100)["trades"]} == {"ETH"}
+
+
+def test_a_stated_r_that_contradicts_the_result_in_money_is_refused(memory: Memory) -> None:
+    claim = {"symbol": "BTC", "direction": "long", "entry_price": 100, "exit_price": 102, "qty": 1, "pnl_r": -1}
+    with pytest.raises(Invalid) as refused:
+        ask(memory, "remember_trade", **claim)
+    assert refused.value.field == "pnl_r"
+
+
+def test_an_empty_page_of_trades_says_which_label_no_memory_has(memory: Memory) -> None:
+    given_claims_of_r_alone(memory)
+    assert ask(memory, "get_trades", volatility="High")["notes"] == ["no memory has a volatility"]
+    [note] = ask(memory, "get_trades", session="LDN")["notes"]
+    assert note.startswith("no memory has session 'london'; known: ")
+
+
+def test_beliefs_about_a_symbol_that_no_memory_has_suggest_the_one_that_may_be_meant(memory: Memory) -> None:
+    given_claims_of_r_alone(memory)
+    assert ask(memory, "get_beliefs", symbol="btc")["notes"] == ["no memory of btc; did you mean BTC?"]
+    assert ask(memory, "get_beliefs", symbol="BTC")["notes"] == []
+
+
+def test_a_win_rate_far_below_no_edge_is_not_said_to_be_raised_to_be_careful(memory: Memory) -> None:
+    given_claims_of_r_alone(memory)
+    for i in range(30):
+        entry = NOON - timedelta(hours=11 * (50 - i))
+        r = 0.8 if i % 3 == 0 else -2.0
+        ask(memory, "remember_trade", symbol="SOL", direction="long", entry_price=100, exit_price=100 + r, pnl_r=r,
+            entry_at=entry.isoformat(), exit_at=(entry + timedelta(hours=1)).isoformat(), backfill=True)  # fmt: skip
+    text = ask(memory, "get_brief", symbol="SOL")["text"]
+    assert "No size suggested: " in text and "leaves no edge" in text and "to be careful" not in text
+
+
+def test_the_length_of_a_text_is_counted_in_characters(memory: Memory) -> None:
+    for session, problem in (("", "at least 1 characters"), ("x" * 500, "at most 64 characters")):
+        with pytest.raises(Invalid, match=problem):
+            ask(memory, "recall_memories", context={"session": session})
