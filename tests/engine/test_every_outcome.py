@@ -108,3 +108,12 @@ def test_the_length_of_a_text_is_counted_in_characters(memory: Memory) -> None:
     for session, problem in (("", "at least 1 characters"), ("x" * 500, "at most 64 characters")):
         with pytest.raises(Invalid, match=problem):
             ask(memory, "recall_memories", context={"session": session})
+
+
+def test_a_brief_about_a_symbol_without_a_loss_shows_the_nearest_loss_of_another_one(memory: Memory) -> None:
+    given_claims_of_r_alone(memory)
+    for symbol in ("BTC", "SOL"):
+        text = ask(memory, "get_brief", symbol=symbol)["text"]
+        assert "- Nearest loss: ETH long lost " in text
+    past = (NOON - timedelta(hours=12 * 50)).isoformat()
+    assert "Nearest loss" not in ask(memory, "get_brief", symbol="SOL", as_of=past)["text"]
