@@ -21,7 +21,7 @@ from memtape.engine.view.instruments import TermsStatement, stated_terms
 from memtape.engine.view.ledger import RecordedDecision
 from memtape.engine.view.short_ids import full_trade_id
 from memtape.engine.view.trade_labels import labelled_trades
-from memtape.engine.view.view import AnswerBasis, TradeFilter
+from memtape.engine.view.view import TradeFilter
 
 
 class Ledger:
@@ -47,7 +47,7 @@ class Ledger:
         with self._scope.view(as_of, head) as view:
             return labelled_trades(view, view.trade_page(page))
 
-    def losses(self, *, as_of: datetime | None = None, head: int | None = None) -> tuple[Losses, AnswerBasis]:
+    def losses(self, *, as_of: datetime | None = None, head: int | None = None) -> Losses:
         """What the agent loses on: groups of closed trades, the worst first, each with a verdict against chance."""
         with self._scope.view(as_of, head) as view:
             return reads.losses(view)

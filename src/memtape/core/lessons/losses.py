@@ -80,6 +80,7 @@ class Losses:
     groups: tuple[LosingGroup, ...]  # the worst first
     tested: int  # groups and other patterns that were tested together
     too_small: int  # losing groups with too few trades to tell
+    source: str = ""  # who reported the outcomes, in words
 
 
 def find_losses(episodes: Sequence[Episode], nets: Mapping[str, Decimal | None], *, claims_count: bool) -> Losses:

@@ -66,11 +66,11 @@ def listed_imports(view: View) -> list[tuple[StoredItem, bool]]:
     return [(item, item.key in undone) for item in view.items("import")]
 
 
-def losses(view: View) -> tuple[Losses, AnswerBasis]:
+def losses(view: View) -> Losses:
     """What the agent loses on: groups of closed trades, with the money of the ledger and a verdict against chance."""
     closed, episodes = view.trades(TradeFilter(status="closed")), view.episodes()
     found = find_losses(episodes, {trade.id: trade.net_pnl_usd for trade in closed}, claims_count=view.claims_count)
-    return found, AnswerBasis.of(view.as_of, view.claims_count, episodes)
+    return replace(found, source=AnswerBasis.of(view.as_of, view.claims_count, episodes).source_text)
 
 
 def trade_values_in_use(view: View) -> dict[str, list[str]]:

@@ -67,11 +67,11 @@ def get_losses(memory: Memory, ask: GetLosses, caller: Caller) -> LossesAnswer:
     """Get what an agent loses on: the worst groups by symbol, side, session, hour, weekday and setup, against chance."""
     handle = agent_of(memory, ask)
     at, currency = ask.as_of or handle.now(), handle.agent.settings.currency
-    found, basis = handle.ledger.losses(as_of=at, head=ask.head)
+    found = handle.ledger.losses(as_of=at, head=ask.head)
     return LossesAnswer(
         agent=handle.agent.id, as_of=time_text(at), n=found.n, net_pnl_usd=money_text(found.net_usd),
         mean_r=rounded_figure(found.mean_r), unit=found.unit.phrase(currency), currency=currency,
-        outcomes=basis.source_text,
+        outcomes=found.source,
         groups=[_row(group) for group in found.groups[: ask.limit]], n_groups=len(found.groups), n_too_small=found.too_small,
         tested=found.tested, summary=_summary(found.n, found.groups, found.tested, found.too_small),
     )  # fmt: skip
