@@ -130,3 +130,22 @@ def test_a_number_that_is_none_is_refused_in_python_with_its_field_named(memory,
     with pytest.raises(Invalid) as refused:
         memory.agent("desk").plans.create(plan)
     assert refused.value.field == field and memory.agent("desk").plans.all() == []
+
+
+@pytest.mark.parametrize("days", [math.nan, math.inf, -math.inf, 0, -1])
+def test_a_number_of_days_that_is_none_is_refused_in_python(memory, days):
+    with pytest.raises(Invalid) as refused:
+        memory.agent("desk").plans.create({"trigger": {"regime": "ranging"}, "action": "alert", "reasoning": "x"}, expiry_days=days)
+    assert refused.value.field == "expiry_days" and memory.agent("desk").plans.all() == []
+
+
+def test_a_plan_that_has_ended_before_it_begins_is_refused(memory):
+    with pytest.raises(Invalid) as refused:
+        do(memory, "create_trading_plan", {**SKIP, "expires_at": "2020-01-01T00:00Z"})
+    assert refused.value.field == "expires_at"
+
+
+def test_a_drawdown_is_never_below_zero_so_a_trigger_on_that_always_holds(memory):
+    trigger = {"field": "drawdown_pct", "op": "ge", "value": 0}
+    plan = do(memory, "create_trading_plan", {**SKIP, "trigger_condition": trigger})["plan"]
+    assert len(plan["warnings"]) == 1 and "always holds" in plan["warnings"][0]

@@ -401,6 +401,9 @@ def _agreeing(claim: Claim | Closing) -> Claim | Closing:
         by_prices = float(moved / abs(claim.entry_price - claim.stop))
         if abs(claim.pnl_r - by_prices) > max(1.0, abs(by_prices)):
             raise Invalid("pnl_r", f"says {claim.pnl_r:g}R, but entry, exit and stop say {by_prices:g}R", "Correct one of them")
+    if claim.qty is not None and claim.pnl is None and claim.pnl_r is not None and float(moved) * claim.pnl_r < 0:
+        # Without a stated pnl, the prices are the result in money.
+        raise Invalid("pnl_r", "has the opposite sign of the price move", "Correct pnl_r, the prices or the side")
     if claim.qty is not None and claim.pnl is not None and claim.pnl * moved < 0 and abs(claim.pnl) > abs(moved * claim.qty) / 2:
         raise Invalid("pnl", "has the opposite sign of the price move", "Correct pnl, the prices or the side")
     return claim

@@ -181,9 +181,13 @@ def _field_problem(found: ErrorDetails, expected: Mapping[str, str], at: str) ->
     if found["type"] == "value_error":
         problem, _, fix = problem.partition("; ")
         return FieldProblem(field, problem, f"{fix[:1].upper()}{fix[1:]} {got}".strip())
-    if found["type"] in _PROBLEMS:
-        problem = _PROBLEMS[found["type"]].format(**found.get("ctx", {}))
-    return FieldProblem(field, f"{problem[:1].lower()}{problem[1:]}", f"{_FIXES.get(found['type'], 'Correct it')} {got}")
+    kind = found["type"]
+    if kind in ("too_long", "too_short") and isinstance(found["input"], str):
+        # A text that is folded before it is measured is reported like a list.
+        kind = f"string_{kind}"
+    if kind in _PROBLEMS:
+        problem = _PROBLEMS[kind].format(**found.get("ctx", {}))
+    return FieldProblem(field, f"{problem[:1].lower()}{problem[1:]}", f"{_FIXES.get(kind, 'Correct it')} {got}")
 
 
 def _expected_forms(schema: Callable[[], Mapping[str, Any]]) -> dict[str, str]:

@@ -73,6 +73,10 @@ def gather(
         warnings_limit=RECALLED_FOR_BRIEF,
     )  # fmt: skip
     recalled, query, basis = recall_situation(view, asked)
+    if symbol is not None and not recalled.warnings:
+        # An agent may trade many symbols, each a few times: a loss in another one is the nearest there is.
+        elsewhere, _, _ = recall_situation(view, replace(asked, symbol=None))
+        recalled = replace(recalled, warnings=tuple(replace(each, far=True) for each in elsewhere.warnings[:1]))
     own, shared = active_lessons(view)
     holding = open_positions(view) if config.includeOpenPositions else ()
     events = events_concerning(view, symbol, {position.trade.symbol for position in holding})

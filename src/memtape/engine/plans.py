@@ -11,12 +11,12 @@ from memtape.core.codec import EPOCH, make_id, plain
 from memtape.core.ids import PlanId
 from memtape.core.items import Item
 from memtape.core.memory.beliefs import suggested_plans
-from memtape.core.memory.plans import PLAN_DAYS, Plan, PlanState, changed_plan_state, new_plan_state
+from memtape.core.memory.plans import MAX_PLAN_DAYS, PLAN_DAYS, Plan, PlanState, changed_plan_state, new_plan_state
 from memtape.core.observed import Situation
 from memtape.core.values import read
 from memtape.engine.scope import AgentScope
 from memtape.engine.view.plans import PlanView, plan_views, plan_warnings
-from memtape.errors import Conflict, Unknown
+from memtape.errors import Conflict, Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.memories import MemoryTables
 
@@ -52,6 +52,8 @@ class Plans:
     def create(self, plan: Mapping[str, Any], *, expiry_days: float = PLAN_DAYS) -> PlanState:
         """Create a plan; creating it twice changes nothing. A model's plan is a proposal until the owner confirms it."""
         agent, data = self._scope.agent, dict(plan)
+        if not 0 < expiry_days <= MAX_PLAN_DAYS:
+            raise Invalid("expiry_days", f"{expiry_days:g} is not a number of days", f"Give one above 0, up to {MAX_PLAN_DAYS}")
         # Checked before it has an id, because NaN and infinity have no spelling that an id could be made of.
         checked = read(Plan, {"id": "unnamed", **data}).checked()
         id_ = data.get("id") or make_id("plan", agent.id, plain({k: v for k, v in data.items() if k != "expires_at"}))
@@ -72,6 +74,8 @@ class Plans:
                 # The earlier one has ended: this is the same plan under a numbered id.
                 number = sum(p.id.startswith(f"{created.id}-") for p in plans) + 2
                 created = replace(created, id=PlanId(f"{created.id}-{number}"))
+            if checked.expires_at is not None and checked.expires_at <= now:
+                raise Invalid("expires_at", "has passed: the plan could never fire", "Give a later time, or leave it out")
             state = new_plan_state(plain(created), now)
             memory_tables.put_plans([state])
             self._scope.writer(tables).declare(Item("plan", created.id, now, plain(created)), now)

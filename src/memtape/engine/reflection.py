@@ -25,6 +25,7 @@ from memtape.core.lessons.prompt import reflection_prompt
 from memtape.core.lessons.reflection import AskedBy, Candidate, Lesson, Reflection, with_expiry
 from memtape.core.lessons.stats_lessons import lesson_about, lessons_of
 from memtape.core.memory.episodes import Episode
+from memtape.core.memory.outcome_units import money_unit_of_results
 from memtape.core.memory.trade_labels import with_entry_labels
 from memtape.core.skills import Skill
 from memtape.core.values import read
@@ -207,6 +208,7 @@ class Reflector:
             found = find_candidates(
                 episodes, claims_count=not verified, after=_moves_after_exit(tables, episodes, trades, at),
                 currency=self._scope.agent.settings.currency,
+                money=money_unit_of_results(MemoryTables(tables).money_results(at, claims=not verified)),
             )  # fmt: skip
             # A model reads the labels that the candidates were computed from, whether somebody stated them or bars show them.
             newest = [with_entry_labels(trades[e.id], e._asdict()) for e in reversed(episodes) if e.id in trades]

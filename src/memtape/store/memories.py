@@ -12,7 +12,7 @@ from memtape.core.ids import OwnerId
 from memtape.core.items import Position
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AffectStep
-from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
+from memtape.core.memory.episodes import EPISODE_FIELDS, NOT_TAUGHT, Episode
 from memtape.core.memory.market import FRAMES, CompletedBar, Market, bars_needed
 from memtape.core.memory.plans import PlanState
 from memtape.core.observed import Frame
@@ -120,6 +120,16 @@ class MemoryTables:
             {**self._mine, **params, "as_of": micros(as_of), "limit": limit},
         )
         return [episode_from_row(row) for row in reversed(rows)]
+
+    def money_results(self, as_of: datetime, *, claims: bool) -> list[float]:
+        """The results in money of all trades that teach, as they were believed at a moment."""
+        rows = self.session.all(
+            f"SELECT pnl_usd, teach FROM episodes WHERE {MINE} AND exit_at <= :as_of AND known_from <= :as_of "
+            "AND (known_to IS NULL OR known_to > :as_of) AND kind = 'trade' AND pnl_usd IS NOT NULL"
+            + ("" if claims else " AND claimed = 0"),
+            {**self._mine, "as_of": micros(as_of)},
+        )
+        return [result for result, teach in rows if teach not in NOT_TAUGHT]
 
     def exited_between(self, first: datetime, last: datetime) -> list[str]:
         """The ids of the trades of which any version ended within a time."""

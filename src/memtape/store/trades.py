@@ -43,16 +43,24 @@ FEW_TRADES = 400  # so many are read and sorted as quickly as a page is found in
 _discrepancy_values = itemgetter(*COLUMNS["discrepancies"])  # a row's values in the order of its columns
 
 
-def _outcome_condition(page: TradePage) -> str:
-    """The outcome as a condition on the net result."""
-    net = SORT_KEYS["net"]
+def _outcome_condition(page: TradePage, known: str | None) -> str:
+    """The outcome as a condition on the net result, and on R where no money is known.
+
+    `known` says which part of the page is read: where the sort key `IS NOT NULL`, where it `IS NULL`, or both (None).
+    """
+    net, r = SORT_KEYS["net"], SORT_KEYS["r"]
+    if page.outcome is None:
+        return "1 = 1"
     if page.outcome == "open":
         return "1 = 0"
-    if page.outcome in ("scratch", "unknown"):
-        return f"{net} {'= 0' if page.outcome == 'scratch' else 'IS NULL'}"
-    # Sorted by net, the outcome is a range of its index. Otherwise the sign in front keeps the index of the sort key in use:
-    # about half of all trades won, so a page is found soon.
-    return f"{'' if page.sort == 'net' else '+'}{net} {'>' if page.outcome == 'win' else '<'} 0"
+    if page.outcome == "unknown":
+        return f"{net} IS NULL AND {r} IS NULL"
+    sign = {"win": ">", "loss": "<"}.get(page.outcome, "=")
+    if page.sort == "net" and known is not None:
+        # Sorted by net, the outcome is a range of its index.
+        return f"{net if known == 'IS NOT NULL' else r} {sign} 0"
+    # The sign in front keeps the index of the sort key in use: about half of all trades won, so a page is found soon.
+    return f"(+{net} {sign} 0 OR ({net} IS NULL AND +{r} {sign} 0))"
 
 
 def _date_conditions(page: TradePage) -> list[str]:
@@ -245,8 +253,9 @@ class TradeTables(BarTables):
             for known in ("IS NOT NULL", "IS NULL"):
                 if len(found) < limit:
                     order = f"{key}{down}, " if known == "IS NOT NULL" else ""
+                    outcome = _outcome_condition(page, known)
                     rows = self.session.all(
-                        f"SELECT {TRADE_LIST} FROM trades WHERE {MINE} AND {where} AND {key} {known} "
+                        f"SELECT {TRADE_LIST} FROM trades WHERE {MINE} AND {where} AND {outcome} AND {key} {known} "
                         f"ORDER BY {order}entry_at{down}, id LIMIT {limit - len(found)}",
                         {**self._mine, **params},
                     )
@@ -254,7 +263,8 @@ class TradeTables(BarTables):
             return found
         for some in in_batches(ids):
             rows = self.session.all(
-                f"SELECT {TRADE_LIST} FROM trades WHERE {MINE} AND id IN :ids AND {where}", {**self._mine, **params, "ids": some}
+                f"SELECT {TRADE_LIST} FROM trades WHERE {MINE} AND id IN :ids AND {where} AND {_outcome_condition(page, None)}",
+                {**self._mine, **params, "ids": some},
             )
             found += [trade_from_row(row) for row in rows]
         return replace(page, offset=0, limit=page.offset + page.limit).cut(found)
@@ -265,8 +275,6 @@ class TradeTables(BarTables):
         for name in ("symbol", "strategy", "side"):
             if (value := getattr(page, name)) is not None:
                 where, params[name] = f"{where} AND {name} = :{name}", value
-        if page.outcome is not None:
-            where += f" AND {_outcome_condition(page)}"
         if page.after is not None:
             sign = "<" if page.descending else ">"
             where += f" AND entry_at {sign}= :at AND (entry_at {sign} :at OR id > :after_id)"

@@ -110,9 +110,13 @@ class TradePage:
 
 
 def outcome_of_trade(trade: Trade) -> TradeOutcome:
-    """Returns how a trade ended: a scratch ended at exactly zero; the outcome of one without a known price is unknown."""
+    """Returns how a trade ended: a scratch ended at exactly zero; the outcome of one without a known price is unknown.
+
+    Money decides. A claim may state only its R: then R decides.
+    """
     if trade.status != "closed":
         return "open"
-    if trade.net_pnl_usd is None:
+    result = trade.net_pnl_usd if trade.net_pnl_usd is not None else trade.pnl_r
+    if result is None:
         return "unknown"
-    return "win" if trade.net_pnl_usd > 0 else "loss" if trade.net_pnl_usd < 0 else "scratch"
+    return "win" if result > 0 else "loss" if result < 0 else "scratch"

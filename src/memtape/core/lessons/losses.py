@@ -1,7 +1,8 @@
 """What an account loses on: the groups of closed trades that lost money, the worst first, each with a verdict against chance.
 
 Trades are grouped by what was known at their entry: symbol, side, session, hour, weekday, and setup (tag or strategy). Hours and
-weekdays are in UTC. The money of a group is the exact sum of the ledger; its mean outcome is in the one unit of the answer.
+weekdays are in UTC. The money of a group is the exact sum of the ledger; its mean outcome is in the one unit of the answer. A
+group without any money, because claims state only their R, lost if the sum of its R is below zero.
 
 The verdict compares a group with the other trades, by the same tests as lessons (`candidates`): a group that loses no more than
 the rest says nothing about the group. Groups that cannot be tested because they have too few trades are counted and not listed. A
@@ -58,7 +59,7 @@ class LosingGroup:
     value: str
     label: str  # in words
     n: int
-    net_usd: Decimal
+    net_usd: Decimal | None  # None: no trade of the group has a result in money
     mean_r: float | None  # in the unit of the answer
     n_r: int  # trades with an outcome in that unit
     verdict: Verdict
@@ -74,11 +75,12 @@ class Losses:
 
     unit: OutcomeUnit
     n: int  # closed trades with a known result
-    net_usd: Decimal  # of all of them
+    net_usd: Decimal | None  # of all of them; None: none has a result in money
     mean_r: float | None
     groups: tuple[LosingGroup, ...]  # the worst first
     tested: int  # groups and other patterns that were tested together
     too_small: int  # losing groups with too few trades to tell
+    source: str = ""  # who reported the outcomes, in words
 
 
 def find_losses(episodes: Sequence[Episode], nets: Mapping[str, Decimal | None], *, claims_count: bool) -> Losses:
@@ -88,23 +90,24 @@ def find_losses(episodes: Sequence[Episode], nets: Mapping[str, Decimal | None],
     ()
     """
     trades = [e for e in episodes if e.kind == "trade" and e.teaches and (claims_count or not e.claimed)]
-    priced = [e for e in trades if nets.get(e.id) is not None]
     unit = choose_unit(trades, claims_count)
+    known = [e for e in trades if nets.get(e.id) is not None or (unit.source != "money" and unit.outcome(e) is not None)]
     marked = [e._replace(tags=(*e.tags, f"{STRATEGY_MARK}{e.strategy}")) for e in trades]
     candidates = find_candidates(marked, claims_count=claims_count)
     tests, tested = _Tests(candidates, marked), tested_count(candidates)
     groups, too_small = list[LosingGroup](), 0
-    for field, value, inside in _groups(priced):
+    for field, value, inside in _groups(known):
         ids = tuple(e.id for e in inside)
         net = _total(nets, ids)
-        if net >= 0 or len(priced) - len(inside) < MIN_LISTED_TRADES <= len(inside):
+        outcomes = [r for e in inside if (r := unit.outcome(e)) is not None]
+        has_lost = net < 0 if net is not None else sum(outcomes) < 0
+        if not has_lost or len(known) - len(inside) < MIN_LISTED_TRADES <= len(inside):
             continue
         found = tests.of(field, value, set(ids)) if len(inside) >= MIN_LISTED_TRADES else None
         if found is None:
             too_small += 1
             continue
         verdict, p_value, other = found
-        outcomes = [r for e in inside if (r := unit.outcome(e)) is not None]
         groups.append(LosingGroup(
             field=field, value=value, label=group_label(field, value), n=len(inside), net_usd=net, n_r=len(outcomes),
             mean_r=mean(outcomes) if outcomes else None, verdict=verdict, p_value=p_value,
@@ -112,17 +115,19 @@ def find_losses(episodes: Sequence[Episode], nets: Mapping[str, Decimal | None],
         ))  # fmt: skip
     listed = {group.label for group in groups if group.verdict != "same"}
     groups = [group for group in groups if group.verdict != "same" or group.same_as not in listed]
-    groups.sort(key=lambda group: (group.net_usd, -group.n, group.field, group.value))
-    outcomes = [r for e in priced if (r := unit.outcome(e)) is not None]
+    groups.sort(key=lambda group: (group.net_usd or 0, (group.mean_r or 0.0) * group.n_r, -group.n, group.field, group.value))
+    outcomes = [r for e in known if (r := unit.outcome(e)) is not None]
     return Losses(
-        unit=unit, n=len(priced), net_usd=_total(nets, (e.id for e in priced)), mean_r=mean(outcomes) if outcomes else None,
+        unit=unit, n=len(known), net_usd=_total(nets, (e.id for e in known)), mean_r=mean(outcomes) if outcomes else None,
         groups=tuple(groups), tested=tested, too_small=too_small,
     )  # fmt: skip
 
 
-def _total(nets: Mapping[str, Decimal | None], ids: Iterable[str]) -> Decimal:
+def _total(nets: Mapping[str, Decimal | None], ids: Iterable[str]) -> Decimal | None:
+    """Returns the sum of the results in money; None if there is none."""
     with localcontext(MONEY):
-        return sum((net for id_ in ids if (net := nets.get(id_)) is not None), Decimal(0))
+        results = [net for id_ in ids if (net := nets.get(id_)) is not None]
+        return sum(results, Decimal(0)) if results else None
 
 
 def _groups(trades: Sequence[Episode]) -> list[tuple[GroupField, str, list[Episode]]]:

@@ -81,7 +81,12 @@ def typical_loss(results: Iterable[float]) -> float | None:
 
 def money_unit(episodes: Iterable[Episode], claims_count: bool) -> OutcomeUnit:
     """Returns the unit of money of an agent, from all its trades known at a moment."""
-    amount = typical_loss(e.pnl_usd for e in episodes if e.pnl_usd is not None and _counts(e, claims_count))
+    return money_unit_of_results(e.pnl_usd for e in episodes if e.pnl_usd is not None and _counts(e, claims_count))
+
+
+def money_unit_of_results(results: Iterable[float]) -> OutcomeUnit:
+    """Returns the unit of money of an agent, from the results of all its trades that count."""
+    amount = typical_loss(results)
     return OutcomeUnit("money", amount) if amount else NO_UNIT
 
 

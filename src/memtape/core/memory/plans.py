@@ -40,6 +40,7 @@ SHARES = frozenset({"drawdown_pct", "drawdown_state", "confidence", "risk_appeti
 FireMode = Literal["once", "rising_edge", "every"]
 Maker = Literal["owner", "agent", "reflection", "belief", "affect"]
 PLAN_DAYS = 30
+MAX_PLAN_DAYS = 3650
 OWNERS_OWN: frozenset[str] = frozenset({"owner", "affect", "belief"})  # stated by the owner, or computed from the broker's data
 
 

@@ -72,6 +72,8 @@ _ANY_NUMBER, _COUNT, _LENGTH = NumberDomain(), NumberDomain(0, whole=True), Numb
 NUMBER_DOMAINS: Mapping[str, NumberDomain] = {
     "hour_utc": NumberDomain(0, 23, whole=True), "day_of_week": NumberDomain(0, 6, whole=True),
     "atr_d1": _LENGTH, "atr_h1": _LENGTH, "atr_m5": _LENGTH, "atr_ratio_h1_d1": _LENGTH,
+    # A loss may be larger than the equity that is assumed where nobody stated one.
+    "drawdown_pct": _LENGTH,
     "drawdown_state": NumberDomain(0, 1), "confidence": NumberDomain(0, 1), "risk_appetite": NumberDomain(0, 1),
     "consecutive_wins": _COUNT, "consecutive_losses": _COUNT, "open_positions": _COUNT,
     "minutes_to_event": NumberDomain(0, _DAY_MINUTES, above_low=True), "minutes_since_event": NumberDomain(0, _DAY_MINUTES),

@@ -22,6 +22,7 @@ from memtape.core.memory.belief_formation import beliefs_from_counts
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode, known_episodes
 from memtape.core.memory.learn_all import LearnedMemories, learn_all
+from memtape.core.memory.outcome_units import OutcomeUnit, money_unit
 from memtape.core.memory.plans import PlanState
 from memtape.core.memory.trade_labels import EntryLabels
 from memtape.core.recall.query import PlanMemory, Query
@@ -167,6 +168,10 @@ class ViewAtHead(View):
             if (strategy is None or episode.strategy == strategy) and (symbol is None or episode.symbol == symbol)
         ]  # fmt: skip
         return sorted(found, key=lambda episode: (episode.exit_at, episode.id))[-limit:]
+
+    def money_unit(self) -> OutcomeUnit:
+        """The agent's unit of money, from all its trades known at the moment."""
+        return money_unit(self.episodes(), self.claims_count)
 
     def basis(self) -> AnswerBasis:
         """What an answer from all episodes rests on."""

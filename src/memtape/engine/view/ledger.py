@@ -17,7 +17,7 @@ from memtape.core.ledger.trades import Trade, round_money
 from memtape.core.lessons.losses import Losses, find_losses
 from memtape.core.observed import Bar, CashFlow, Decision, EquityMark, Run
 from memtape.core.values import MONEY, ZERO, read
-from memtape.engine.view.view import TradeFilter, View
+from memtape.engine.view.view import AnswerBasis, TradeFilter, View
 from memtape.store.trades import LabelColumn
 
 LABEL_COLUMNS: tuple[LabelColumn, ...] = ("regime", "volatility_regime", "session")
@@ -68,8 +68,9 @@ def listed_imports(view: View) -> list[tuple[StoredItem, bool]]:
 
 def losses(view: View) -> Losses:
     """What the agent loses on: groups of closed trades, with the money of the ledger and a verdict against chance."""
-    closed = view.trades(TradeFilter(status="closed"))
-    return find_losses(view.episodes(), {trade.id: trade.net_pnl_usd for trade in closed}, claims_count=view.claims_count)
+    closed, episodes = view.trades(TradeFilter(status="closed")), view.episodes()
+    found = find_losses(episodes, {trade.id: trade.net_pnl_usd for trade in closed}, claims_count=view.claims_count)
+    return replace(found, source=AnswerBasis.of(view.as_of, view.claims_count, episodes).source_text)
 
 
 def trade_values_in_use(view: View) -> dict[str, list[str]]:

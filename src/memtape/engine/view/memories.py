@@ -13,7 +13,7 @@ from memtape.core.memory.behaviour import Behaviour, ClosedCounts, behaviour, re
 from memtape.core.memory.belief_cells import trades_for_and_against
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode
-from memtape.core.memory.outcome_units import OutcomeUnit, choose_unit, in_unit, money_unit
+from memtape.core.memory.outcome_units import choose_unit, in_unit
 from memtape.core.observed import Side, Situation
 from memtape.core.original.forms import ScoreForm, score_forms
 from memtape.core.recall.query import AffectContext, Query, RecallParameters
@@ -118,8 +118,7 @@ def habits(view: View, *, strategy: str | None = None, symbol: str | None = None
     """What the agent does repeatedly, in one strategy and symbol or in all."""
     trades = view.trades(TradeFilter(symbol=symbol, limit=HABIT_TRADES))
     episodes = view.latest_episodes(HABIT_TRADES, symbol=symbol, strategy=strategy)
-    money = _money(view) if strategy or symbol else None
-    found = behaviour(episodes, _realised(view, trades), claims_count=view.claims_count, money=money)
+    found = behaviour(episodes, _realised(view, trades), claims_count=view.claims_count, money=view.money_unit())
     basis = AnswerBasis.of(view.as_of, view.claims_count, episodes)
     return found, basis if episodes else replace(basis, notes=question_notes(view, None, symbol))
 
@@ -130,13 +129,8 @@ def habits_by_group(view: View, limit: int = 50) -> list[Behaviour]:
     for episode in view.latest_episodes(HABIT_TRADES):
         groups.setdefault((episode.strategy, episode.symbol), []).append(episode)
     largest = sorted(groups, key=lambda key: (-len(groups[key]), key))[:limit]
-    money = _money(view)
+    money = view.money_unit()
     return [behaviour(groups[key], claims_count=view.claims_count, money=money) for key in largest]
-
-
-def _money(view: View) -> OutcomeUnit:
-    """The agent's unit of money, from the trades that habits are computed from."""
-    return money_unit(view.latest_episodes(HABIT_TRADES), view.claims_count)
 
 
 def _realised(view: View, trades: Sequence[Trade]) -> ClosedCounts | None:

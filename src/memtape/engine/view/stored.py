@@ -24,6 +24,7 @@ from memtape.core.memory.belief_cells import count_stated
 from memtape.core.memory.belief_formation import beliefs_from_counts, fades_at
 from memtape.core.memory.beliefs import Belief, entry_facts
 from memtape.core.memory.episodes import Episode, known_episodes
+from memtape.core.memory.outcome_units import OutcomeUnit, money_unit_of_results
 from memtape.core.memory.plans import PlanState
 from memtape.core.memory.trade_labels import EntryLabels
 from memtape.core.recall.query import PlanMemory, Query
@@ -225,6 +226,10 @@ class StoredView(View):
     def latest_episodes(self, limit: int, *, symbol: str | None = None, strategy: str | None = None) -> list[Episode]:
         """The episodes that ended last, oldest first."""
         return self.memory_tables.latest(self.as_of, limit, symbol, strategy)
+
+    def money_unit(self) -> OutcomeUnit:
+        """The agent's unit of money, from all its trades known at the moment."""
+        return money_unit_of_results(self.memory_tables.money_results(self.as_of, claims=self.claims_count))
 
     def basis(self) -> AnswerBasis:
         """What an answer from all episodes rests on."""

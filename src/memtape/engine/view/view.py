@@ -22,6 +22,7 @@ from memtape.core.memory.affect import Affect, AffectStep
 from memtape.core.memory.beliefs import Belief, StatedBelief
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.market import Market
+from memtape.core.memory.outcome_units import OutcomeUnit
 from memtape.core.memory.plans import PlanState
 from memtape.core.memory.trade_labels import EntryLabels
 from memtape.core.recall.query import PlanMemory, Query
@@ -282,6 +283,10 @@ class View(ABC):
     @abstractmethod
     def latest_episodes(self, limit: int, *, symbol: str | None = None, strategy: str | None = None) -> list[Episode]:
         """The episodes that ended last, oldest first."""
+
+    @abstractmethod
+    def money_unit(self) -> OutcomeUnit:
+        """The agent's unit of money, from all its trades known at the moment."""
 
     @abstractmethod
     def basis(self) -> AnswerBasis:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
@@ -154,6 +155,7 @@ def get_beliefs(memory: Memory, ask: GetBeliefs, caller: Caller) -> BeliefsAnswe
     ]  # fmt: skip
     rank = ("believed", "candidate", "split", "merged", "retired")
     chosen.sort(key=lambda b: (rank.index(b.status), 1.0 if b.p_value is None else b.p_value, -b.n, b.id))
+    moment = replace(moment, notes=tuple(handle.memories.notes(symbol=ask.symbol, as_of=ask.as_of, head=ask.head)))
     return BeliefsAnswer(
         **basis_of(handle.agent.id, moment), total=len(chosen),
         beliefs=[belief_row(b, handle.agent.settings.currency) for b in chosen[: ask.limit]],

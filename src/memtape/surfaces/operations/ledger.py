@@ -19,7 +19,7 @@ from memtape.core.ledger.performance import trade_totals
 from memtape.core.ledger.trade_page import SORT_FIELDS, DateName, SortName, TradeOutcome, TradePage
 from memtape.core.ledger.trades import Trade, entry_order
 from memtape.core.ledger.trades import money_text as money
-from memtape.core.observed import Decision
+from memtape.core.observed import Decision, Situation
 from memtape.core.values import Key, Label, Symbol, Time
 from memtape.engine.view.ledger import MoneyTotals, ledger_totals
 from memtape.errors import FieldProblem, Invalid, Unknown
@@ -130,7 +130,8 @@ def get_trades(memory: Memory, ask: GetTrades, caller: Caller) -> TradesPage:
         # A skill that has not traded yet is a strategy too.
         in_use["strategy"] = sorted({*in_use["strategy"], *(skill.id for skill, _ in memory.skills())})
         _refuse_unknown_values(page, in_use)
-        notes = handle.memories.notes(symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
+        labels = Situation(regime=page.regime, volatility_regime=page.volatility_regime, session=page.session)
+        notes = handle.memories.notes(labels, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
     listed, more = found[: ask.limit], None
     if len(found) > ask.limit:
         last = listed[-1]

@@ -32,7 +32,7 @@ class LossRow(Answer):
     by: Annotated[GroupField, Field(description="what the trades have in common")]
     value: Annotated[str, Field(description="its value")]
     n: Annotated[int, Field(description="trades")]
-    net_pnl_usd: Annotated[str, Field(description="their sum, in the account currency")]
+    net_pnl_usd: Annotated[str | None, Field(description="their sum, in the account currency; null: only R is known")]
     mean_r: Annotated[float | None, Field(description="mean outcome, in `unit`")]
     n_r: Annotated[int, Field(description="trades with an outcome in `unit`")]
     verdict: Annotated[str, Field(description="against chance, in words")]
@@ -47,10 +47,11 @@ class LossesAnswer(Answer):
     agent: Annotated[str, Field(description="the agent")]
     as_of: Annotated[str, Field(description="UTC")]
     n: Annotated[int, Field(description="closed trades with a known result")]
-    net_pnl_usd: Annotated[str, Field(description="of all of them")]
+    net_pnl_usd: Annotated[str | None, Field(description="of all of them; null: no result in money is known")]
     mean_r: Annotated[float | None, Field(description="of all of them, in `unit`")]
     unit: Annotated[str, Field(description="of mean_r: R, R by ATR, or typical losses in money")]
     currency: Annotated[str, Field(description="account currency")]
+    outcomes: Annotated[str, Field(description="who reported them: from the venue, from your records, claimed by the agent")]
     groups: Annotated[list[LossRow], Field(description="the worst first")]
     n_groups: Annotated[int, Field(description="losing groups with enough trades")]
     n_too_small: Annotated[int, Field(description="losing groups with too few trades to tell; not listed")]
@@ -68,8 +69,9 @@ def get_losses(memory: Memory, ask: GetLosses, caller: Caller) -> LossesAnswer:
     at, currency = ask.as_of or handle.now(), handle.agent.settings.currency
     found = handle.ledger.losses(as_of=at, head=ask.head)
     return LossesAnswer(
-        agent=handle.agent.id, as_of=time_text(at), n=found.n, net_pnl_usd=money_text(found.net_usd) or "0",
+        agent=handle.agent.id, as_of=time_text(at), n=found.n, net_pnl_usd=money_text(found.net_usd),
         mean_r=rounded_figure(found.mean_r), unit=found.unit.phrase(currency), currency=currency,
+        outcomes=found.source,
         groups=[_row(group) for group in found.groups[: ask.limit]], n_groups=len(found.groups), n_too_small=found.too_small,
         tested=found.tested, summary=_summary(found.n, found.groups, found.tested, found.too_small),
     )  # fmt: skip
@@ -77,7 +79,7 @@ def get_losses(memory: Memory, ask: GetLosses, caller: Caller) -> LossesAnswer:
 
 def _row(group: LosingGroup) -> LossRow:
     return LossRow(
-        group=group.label, by=group.field, value=group.value, n=group.n, net_pnl_usd=money_text(group.net_usd) or "0",
+        group=group.label, by=group.field, value=group.value, n=group.n, net_pnl_usd=money_text(group.net_usd),
         mean_r=rounded_figure(group.mean_r), n_r=group.n_r, verdict=group.said, is_worse=group.verdict == "worse",
         kind=group.verdict, p_value=group.p_value,
     )  # fmt: skip

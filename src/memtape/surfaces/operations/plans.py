@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AliasChoices, Field
 
 from memtape.core.codec import plain
-from memtape.core.memory.plans import CAREFUL_FIRST, PLAN_DAYS, FireMode, Maker, PlanState, resolve_plans
+from memtape.core.memory.plans import CAREFUL_FIRST, MAX_PLAN_DAYS, PLAN_DAYS, FireMode, Maker, PlanState, resolve_plans
 from memtape.core.observed import Situation
 from memtape.core.values import Key, Line, Symbol, Time
 from memtape.engine.view.plans import PlanView
@@ -36,7 +36,7 @@ class CreatePlan(OfAgent):
         dict[str, Any], Field(description='{"type": skip_trade | reduce | force_exit | adjust_param | alert, "size_factor": 0.5}')
     ]
     reasoning: Annotated[Line, Field(description="why")]
-    expiry_days: Annotated[float, Field(gt=0, le=3650, description="days until it ends")] = PLAN_DAYS
+    expiry_days: Annotated[float, Field(gt=0, le=MAX_PLAN_DAYS, description="days until it ends")] = PLAN_DAYS
     expires_at: Annotated[Time | None, Field(description="when it ends, instead of expiry_days")] = None
     expire_when: Annotated[dict[str, Any] | None, Field(description="a predicate that ends it")] = None
     priority: Annotated[float, Field(ge=0, le=1, description="order among plans with the same action")] = 0.5
