@@ -76,6 +76,40 @@ def test_no_row_has_more_than_45_tokens_whatever_others_wrote(symbol: str, reaso
     assert "\n" not in line.text and line.text.endswith(" [c0b4]")
 
 
+LEGAL_SYMBOLS = st.one_of(
+    st.sampled_from(["SPXW 230616C04265000", "KXHIGHNY-26NOV18-T45.5", "A1B2C3D4E5F6G7H8I9J0K1L2M3N4", "1000000MOGUSDT"]),
+    st.from_regex(r"[A-Za-z0-9^$][A-Za-z0-9 ._:/@#=^$+&*()-]{0,63}", fullmatch=True),
+)
+
+
+@given(LEGAL_SYMBOLS, st.sampled_from(["0.00001234567", "123456.78901", "-37.63", "1.08342"]), st.sampled_from(["fills", "inferred", "claimed"]),
+       st.sampled_from(["learn", "exclude", "wrong_reason"]), st.booleans(), st.booleans())  # fmt: skip
+def test_no_row_has_more_than_45_tokens_whatever_the_account_traded(
+    symbol: str, price: str, quality: str, teach: str, by_r: bool, liquidated: bool
+):
+    one = BTC._replace(
+        symbol=symbol, entry_reason="break of the high", entry_price=Decimal(price), exit_price=Decimal(price) * Decimal("1.0137"),
+        pnl_r=Decimal("-1.2") if by_r else None, r_source="atr_proxy" if by_r else None, net_pnl_usd=Decimal(-1235), currency="USDT",
+        quality=quality, teach=teach, liquidation_fills=int(liquidated),
+    )  # fmt: skip
+    line = closed_trade_row(one, "[c0b4]")
+    assert estimate_tokens(line.text) <= MAX_TOKENS and line.text.endswith(" [c0b4]")
+    assert ("-1.2R by ATR" if by_r else "-USDT 1,235") in line.text
+
+
+def test_a_recorded_trade_keeps_its_symbol_where_its_reason_finds_no_room():
+    option = HELD._replace(symbol="TSLA230616C00265000", entry_reason="retest of the broken level held into the close")
+    holding = tuple(OpenPosition(option._replace(id=f"{n + 16:02x}{0:014x}"), None, None) for n in range(30))
+    rows = section(compose_brief(replace(NEW, holding=holding)), "open_positions")[1:]
+    assert len(rows) == 30 and all("TSLA230616C00265000" in row for row in rows) and sum('"' in row for row in rows) < 30
+
+
+def test_words_that_no_language_has_take_as_much_room_in_a_row_as_a_tokenizer_gives_them():
+    # By cl100k the row has 57 tokens with four of these words, 45 with two of them.
+    one = closed_trade_row(BTC._replace(symbol="XAUUSD", entry_reason="zqxjkvbw wvrtplk " * 3), "[c0b4]")
+    assert one.text.count("zqxjkvbw") + one.text.count("wvrtplk") <= 2
+
+
 @pytest.mark.parametrize("k", [1, 10, 30])
 def test_as_many_trades_as_the_skill_asks_for_are_printed_up_to_thirty(k: int):
     wide = replace(SKILL, context=SkillContext(memory=MemoryConfig(recentTradesK=k)))
@@ -205,7 +239,7 @@ def test_a_rule_that_is_pinned_and_avoided_stands_once_and_so_does_the_strategy(
 
 
 def test_hints_that_could_be_chance_are_not_for_the_agent():
-    told = compose_brief(replace(NEW, lessons=(lesson("a", "BTC longs look better.", chance=True),)))
+    told = compose_brief(replace(NEW, lessons=(lesson("a", "BTC longs look better.", chance=True, hint=True),)))
     assert "lessons" not in names(told) and "look better" not in told.text
 
 
