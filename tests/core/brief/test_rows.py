@@ -196,6 +196,12 @@ def test_evidence_says_the_base_rate_and_why_no_size_is_suggested_in_plain_words
     assert size.endswith(", at least 10 needed (only trades with a stop count)")
 
 
+def test_a_win_rate_is_taken_lower_to_be_careful_and_never_higher():
+    lost = [episode(f"e{n}", 0.1 if n == 7 else -0.3, 1.0 + n / 9) for n in range(40)]
+    (size,) = [line for line in section(compose_brief(remembering(NEW, lost)), "memory") if "size" in line]
+    assert size.endswith("% won at +0.1R against -0.3R, which leaves no edge") and "careful" not in size
+
+
 def test_a_line_that_would_say_that_nothing_is_known_is_left_out():
     unknown = compose_brief(remembering(NEW, [episode("a", None, 1.0, pnl_usd=12.0, r_source=None)]))
     assert not [line for line in section(unknown, "memory") if "Evidence" in line or "size" in line]

@@ -134,8 +134,10 @@ def _size_lines(evidence: Evidence) -> Iterator[BriefLine]:
     careful = f"{100 * found.p_bound:.0f} %"
     if found.f:
         text = f"- Size by evidence: at most {100 * found.f:.2f} % of equity for 1R ({rate} won, taken as {careful}; {payoff})"
-    else:
+    elif found.p_bound < (found.p_hat or 0.0):
         text = f"- No size suggested: {rate} won at {payoff}; taken as {careful}, to be careful, that leaves no edge"
+    else:
+        text = f"- No size suggested: {rate} won at {payoff}, which leaves no edge"
     yield BriefLine(text, keep=LinePriority.EVIDENCE)
 
 
