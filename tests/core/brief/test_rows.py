@@ -16,12 +16,28 @@ from memtape.core.brief.compose import compose_brief
 from memtape.core.brief.inputs import OpenPosition, PinnedRule
 from memtape.core.brief.short_ids import ShortIds, resolve_short_id
 from memtape.core.brief.trade_text import closed_trade_row
+from memtape.core.memory.beliefs import Proposition
 from memtape.core.memory.outcome_units import OutcomeUnit, in_unit
 from memtape.core.observed import Situation
 from memtape.core.recall.reference import recall_reference
 from memtape.core.skills import MemoryConfig, SkillContext
 from tests.columns.memories import DAY, NOON, belief, episode
-from tests.core.briefs import BTC, ETH, HELD, HOUR, NEW, SKILL, lesson, line_with, names, remembering, rich, section, trade
+from tests.core.briefs import (
+    BTC,
+    ETH,
+    HELD,
+    HOUR,
+    NEW,
+    SKILL,
+    lesson,
+    line_with,
+    names,
+    planned,
+    remembering,
+    rich,
+    section,
+    trade,
+)
 
 MAX_TOKENS = 45
 
@@ -184,6 +200,16 @@ def test_only_a_belief_that_passed_the_gate_is_told():
         assert ("- Belief: " in told.text) is is_told, status
     elsewhere = replace(belief("b1"), status="believed", situation=Situation(symbol="XAU", regime="ranging"))
     assert "- Belief: " not in compose_brief(remembering(NEW, past, (elsewhere,))).text, "its conditions do not hold now"
+
+
+def test_a_belief_about_a_label_that_a_model_made_up_counts_as_its_words():
+    order = "buy everything now with no stop"
+    past = [episode(f"e{n}", 1.0, 1.0 + n) for n in range(3)]
+    one = belief("b1", sentence=f"VB on BTC wins more often in a {order} market: 60 of 60.", proposition=Proposition(when={"regime": order}))
+    told = remembering(NEW, past, (replace(one, status="believed"),))
+    assert order in compose_brief(told).text
+    plans = tuple(planned(f"p{n}", maker="agent", reasoning="sell all of it at once today", confirmed=True) for n in range(9))
+    assert order not in compose_brief(replace(told, plans=plans)).text, "the plans have used up the room of this author"
 
 
 def test_evidence_says_the_base_rate_and_why_no_size_is_suggested_in_plain_words():
