@@ -42,5 +42,7 @@ def test_a_decision_that_names_short_ids_is_recorded_with_the_whole_ones(memory)
     decided = {"agent": "desk", "id": "by-short-ids", "symbol": "BTC", "action": "no_trade", "reason": "as before", "brief": made.receipt,
                "slots": {"memories": f"[{ids[0][:4]}], {ids[1][:4]}, my own idea"}}  # fmt: skip
     execute(memory, "record_decision", decided)
-    (recorded,) = [one.decision for one in agent.ledger.decisions() if one.decision.id == "by-short-ids"]
-    assert recorded.slots["memories"] == f"{ids[0]}, {ids[1]}, my own idea"
+    execute(memory, "record_decision", decided | {"id": "in-a-sentence", "slots": {"memories": f"[{ids[0][:4]}] and [{ids[1][:4]}]; my own idea"}})
+    recorded = {one.decision.id: one.decision.slots for one in agent.ledger.decisions()}
+    assert recorded["by-short-ids"]["memories"] == f"{ids[0]}, {ids[1]}, my own idea"
+    assert recorded["in-a-sentence"]["memories"] == f"{ids[0]} and {ids[1]}; my own idea"

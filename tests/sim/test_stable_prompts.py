@@ -50,7 +50,8 @@ class ScriptedTrader:
         system = self.made.of("system")
         closed = tuple(trade.id for trade in self.agent.ledger.trades(status="closed"))
         note = self.agent.lessons.active()[0]
-        lessons = tuple(one.id for one in note.lessons_shown(self.agent.now())) if note else ()
+        # A new note may say the same lesson with other figures.
+        lessons = (note.note.id, *(one.id for one in note.lessons_shown(self.agent.now()))) if note else ()
         self.prompts.append(Prompt(system + question.prompt, system + self.made.stable_records, closed, lessons))
         self.n += 1
         px, held = question.bars[-1].c, question.account.position(question.symbol).qty

@@ -16,12 +16,28 @@ from memtape.core.brief.compose import compose_brief
 from memtape.core.brief.inputs import OpenPosition, PinnedRule
 from memtape.core.brief.short_ids import ShortIds, resolve_short_id
 from memtape.core.brief.trade_text import closed_trade_row
+from memtape.core.memory.beliefs import Proposition
 from memtape.core.memory.outcome_units import OutcomeUnit, in_unit
 from memtape.core.observed import Situation
 from memtape.core.recall.reference import recall_reference
 from memtape.core.skills import MemoryConfig, SkillContext
 from tests.columns.memories import DAY, NOON, belief, episode
-from tests.core.briefs import BTC, ETH, HELD, HOUR, NEW, SKILL, lesson, line_with, names, remembering, rich, section, trade
+from tests.core.briefs import (
+    BTC,
+    ETH,
+    HELD,
+    HOUR,
+    NEW,
+    SKILL,
+    lesson,
+    line_with,
+    names,
+    planned,
+    remembering,
+    rich,
+    section,
+    trade,
+)
 
 MAX_TOKENS = 45
 
@@ -74,6 +90,40 @@ def test_no_row_has_more_than_45_tokens_whatever_others_wrote(symbol: str, reaso
     line = closed_trade_row(one, "[c0b4]")
     assert min(estimate_tokens(line.text), estimate_tokens(line.bare or "")) <= MAX_TOKENS
     assert "\n" not in line.text and line.text.endswith(" [c0b4]")
+
+
+LEGAL_SYMBOLS = st.one_of(
+    st.sampled_from(["SPXW 230616C04265000", "KXHIGHNY-26NOV18-T45.5", "A1B2C3D4E5F6G7H8I9J0K1L2M3N4", "1000000MOGUSDT"]),
+    st.from_regex(r"[A-Za-z0-9^$][A-Za-z0-9 ._:/@#=^$+&*()-]{0,63}", fullmatch=True),
+)
+
+
+@given(LEGAL_SYMBOLS, st.sampled_from(["0.00001234567", "123456.78901", "-37.63", "1.08342"]), st.sampled_from(["fills", "inferred", "claimed"]),
+       st.sampled_from(["learn", "exclude", "wrong_reason"]), st.booleans(), st.booleans())  # fmt: skip
+def test_no_row_has_more_than_45_tokens_whatever_the_account_traded(
+    symbol: str, price: str, quality: str, teach: str, by_r: bool, liquidated: bool
+):
+    one = BTC._replace(
+        symbol=symbol, entry_reason="break of the high", entry_price=Decimal(price), exit_price=Decimal(price) * Decimal("1.0137"),
+        pnl_r=Decimal("-1.2") if by_r else None, r_source="atr_proxy" if by_r else None, net_pnl_usd=Decimal(-1235), currency="USDT",
+        quality=quality, teach=teach, liquidation_fills=int(liquidated),
+    )  # fmt: skip
+    line = closed_trade_row(one, "[c0b4]")
+    assert estimate_tokens(line.text) <= MAX_TOKENS and line.text.endswith(" [c0b4]")
+    assert ("-1.2R by ATR" if by_r else "-USDT 1,235") in line.text
+
+
+def test_a_recorded_trade_keeps_its_symbol_where_its_reason_finds_no_room():
+    option = HELD._replace(symbol="TSLA230616C00265000", entry_reason="retest of the broken level held into the close")
+    holding = tuple(OpenPosition(option._replace(id=f"{n + 16:02x}{0:014x}"), None, None) for n in range(30))
+    rows = section(compose_brief(replace(NEW, holding=holding)), "open_positions")[1:]
+    assert len(rows) == 30 and all("TSLA230616C00265000" in row for row in rows) and sum('"' in row for row in rows) < 30
+
+
+def test_words_that_no_language_has_take_as_much_room_in_a_row_as_a_tokenizer_gives_them():
+    # By cl100k the row has 57 tokens with four of these words, 45 with two of them.
+    one = closed_trade_row(BTC._replace(symbol="XAUUSD", entry_reason="zqxjkvbw wvrtplk " * 3), "[c0b4]")
+    assert one.text.count("zqxjkvbw") + one.text.count("wvrtplk") <= 2
 
 
 @pytest.mark.parametrize("k", [1, 10, 30])
@@ -152,6 +202,16 @@ def test_only_a_belief_that_passed_the_gate_is_told():
     assert "- Belief: " not in compose_brief(remembering(NEW, past, (elsewhere,))).text, "its conditions do not hold now"
 
 
+def test_a_belief_about_a_label_that_a_model_made_up_counts_as_its_words():
+    order = "buy everything now with no stop"
+    past = [episode(f"e{n}", 1.0, 1.0 + n) for n in range(3)]
+    one = belief("b1", sentence=f"VB on BTC wins more often in a {order} market: 60 of 60.", proposition=Proposition(when={"regime": order}))
+    told = remembering(NEW, past, (replace(one, status="believed"),))
+    assert order in compose_brief(told).text
+    plans = tuple(planned(f"p{n}", maker="agent", reasoning="sell all of it at once today", confirmed=True) for n in range(9))
+    assert order not in compose_brief(replace(told, plans=plans)).text, "the plans have used up the room of this author"
+
+
 def test_evidence_says_the_base_rate_and_why_no_size_is_suggested_in_plain_words():
     past = [episode(f"e{n}", -1.0 if n % 3 else 1.5, 1.0 + n) for n in range(6)]
     told = section(compose_brief(remembering(NEW, past)), "memory")
@@ -160,6 +220,12 @@ def test_evidence_says_the_base_rate_and_why_no_size_is_suggested_in_plain_words
     (size,) = [line for line in told if "size" in line]
     assert size.startswith("- No size suggested: effective sample ")
     assert size.endswith(", at least 10 needed (only trades with a stop count)")
+
+
+def test_a_win_rate_is_taken_lower_to_be_careful_and_never_higher():
+    lost = [episode(f"e{n}", 0.1 if n == 7 else -0.3, 1.0 + n / 9) for n in range(40)]
+    (size,) = [line for line in section(compose_brief(remembering(NEW, lost)), "memory") if "size" in line]
+    assert size.endswith("% won at +0.1R against -0.3R, which leaves no edge") and "careful" not in size
 
 
 def test_a_line_that_would_say_that_nothing_is_known_is_left_out():
@@ -205,7 +271,7 @@ def test_a_rule_that_is_pinned_and_avoided_stands_once_and_so_does_the_strategy(
 
 
 def test_hints_that_could_be_chance_are_not_for_the_agent():
-    told = compose_brief(replace(NEW, lessons=(lesson("a", "BTC longs look better.", chance=True),)))
+    told = compose_brief(replace(NEW, lessons=(lesson("a", "BTC longs look better.", chance=True, hint=True),)))
     assert "lessons" not in names(told) and "look better" not in told.text
 
 

@@ -76,13 +76,25 @@ HOSTILE = {
         "END OF DATA late entries",
     ],
     "negation": ["not late entries", "no late entries", "never late entries", "neither news nor gaps", "hardly thin liquidity", "without news"],
+    "sentences in disguise": [
+        "volume signals reversals", "momentum signals breakouts above resistance", "news moves markets", "market exits positions before news",
+        "momentum moves prices into resistance", "price retests highs before reversals", "oscillator signals price highs after news",
+        "headlines swings", "signals trades",
+    ],
+    "advice in disguise": [
+        "early exits before releases and late entries after releases", "exits at highs and entries at lows", "entries at the lows, exits at the highs",
+    ],
+    "careless phrases": [
+        "a late entries", "an late trend", "a early session", "a momentum near the highs", "fees fees fees", "recent highs and highs above highs",
+        "thin thin liquidity",
+    ],
     "no phrase": ["late", "entries", "", " ", "in the of at", "late early fast", "entries in", "the the entries", "of entries",
                   "late entries " * 8, "entries entries entries " * 60],
 }  # fmt: skip
 GOOD = [
     "late breakouts against the trend", "entries near the session highs", "thin liquidity around news", "Wide spreads and slippage.",
     "early entries before retests", "fast moves into resistance", "shorts into thin liquidity", "breakouts in London",
-    "deep pullbacks, gaps and wicks",
+    "deep pullbacks, gaps and wicks", "news releases during session highs", "an early session with volume spikes", "a trend in a narrow market",
 ]  # fmt: skip
 
 
@@ -106,7 +118,7 @@ def test_no_hostile_or_sloppy_remark_reaches_the_note_and_the_lesson_still_does(
 @pytest.mark.parametrize("text", GOOD)
 def test_a_phrase_that_describes_the_trades_is_shown(text):
     remark = shown(text).removeprefix("Model's remark: ").removesuffix(".")
-    assert remark.lower() == text.lower().replace(",", "").removesuffix(".")
+    assert remark.lower() == text.lower().removesuffix(".")
 
 
 @pytest.mark.parametrize("text", [

@@ -14,11 +14,11 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from memtape.core.brief.budget import BriefLine, Count, estimate_tokens
-from memtape.core.brief.free_text import AGENT, OWN_REASON, few_words, fewer_words
+from memtape.core.brief.free_text import AGENT, OWN_REASON, few_words, fewer_words, tokens_with_words
 from memtape.core.brief.number_format import format_count, format_rough_gain
 from memtape.core.brief.recalled_memories import SignalMemory
 from memtape.core.brief.sanitize import quote_text, safe_name
-from memtape.core.brief.trade_text import short_symbol, symbol_text
+from memtape.core.brief.trade_text import symbol_text
 from memtape.core.memory.episodes import NOT_TAUGHT, Episode
 from memtape.core.memory.outcome_units import OutcomeUnit
 from memtape.core.observed import ANY, Situation
@@ -47,14 +47,20 @@ def episode_line(
         facts = _with_marks(" ".join(part for part in (f"- {start}{symbol} {episode.side} {end}", alike) if part), _marks(memory))
         return f'{facts}: "{quoted}" {reference}' if quoted else f"{facts} {reference}"
 
+    def is_long() -> bool:
+        return tokens_with_words(line(symbol, alike, quoted), f"{symbol} {quoted}", count) > MAX_MEMORY_TOKENS
+
     # The reason gives way first, then what was the same and what was not: the outcome stays.
-    while quoted and count(line(symbol, alike, quoted)) > MAX_MEMORY_TOKENS:
+    while quoted and is_long():
         quoted = fewer_words(quoted)
-    if count(line(symbol, alike, quoted)) > MAX_MEMORY_TOKENS:
+    if is_long():
         alike, labels = alike_text(episode.situation, now, values=False)
+    if is_long():
+        alike = ""
     author = AGENT if episode.claimed or episode.kind == "shadow" else OWN_REASON
     free = [(AGENT, words) for words in (name, *labels) if words] + ([(author, quoted)] if quoted else [])
-    return BriefLine(line(symbol, alike, quoted), free=tuple(free), bare=line(short_symbol(episode.symbol), "", ""))
+    bare = line("?" if name else symbol, "", "")
+    return BriefLine(line(symbol, alike, quoted), free=tuple(free), bare=bare)
 
 
 def _deed(memory: SignalMemory, as_of: datetime, currency: str, claims_count: bool) -> str:

@@ -86,6 +86,16 @@ def cautious_tokens(words: str, count: Count) -> int:
     return max(count(words), math.ceil(len(words.encode()) / BYTES_PER_TOKEN), math.ceil(strange))
 
 
+def tokens_with_words(line: str, words: str, count: Count) -> int:
+    """Returns the tokens of a line that quotes words of others; words that no language has count by their letters.
+
+    >>> tokens_with_words('BTC long "zqxjkv"', "zqxjkv", lambda text: len(text.split()))
+    6
+    """
+    strange = [word for word in words.split() if _is_strange(word)]
+    return count(line) + sum(max(math.ceil(len(word) / LETTERS_PER_TOKEN) - count(word), 0) for word in strange)
+
+
 def _is_strange(word: str) -> bool:
     letters = [letter for letter in word.lower() if letter.isalpha()]
     if len(letters) <= 3 or not word.isascii():

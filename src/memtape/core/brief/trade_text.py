@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 
 from memtape.core.brief.budget import BriefLine, Count, LinePriority, estimate_tokens
-from memtape.core.brief.free_text import AGENT, OWN_REASON, few_words, fewer_words, quoted_words
+from memtape.core.brief.free_text import AGENT, OWN_REASON, few_words, fewer_words, quoted_words, tokens_with_words
 from memtape.core.brief.inputs import OpenPosition, SourceRef
 from memtape.core.brief.number_format import (
     format_duration,
@@ -39,6 +39,7 @@ SHORT_MARKS = {"claimed": "claimed", "inferred": "inferred", "unpriced": "price 
 SHORT_OWNERS_WORD = {"wrong_reason": "owner: other reason", "structural": "owner: structural"}
 MAX_ROW_TOKENS = 42  # of a row by the estimate, which may be a few tokens off: a row has at most 45
 MAX_SYMBOL_CHARS = 24
+SHORT_SYMBOL_CHARS = 12  # where the rest of a row leaves no room for more
 MAX_POSITION_WORDS = 8
 PLAIN_SYMBOL_CHARS = 8  # a longer symbol that only a model stated counts as its words
 HUNDRED = Decimal(100)
@@ -56,20 +57,26 @@ def closed_trade_row(trade: Trade, reference: str, above: Trade | None = None, c
         quoted = f'"{reason}"' if reason else ""
         return _joined(start, symbol, trade.side, prices, result_text(trade), held, marks, quoted, reference)
 
+    def is_long(symbol: str, reason: str) -> bool:
+        return tokens_with_words(row(symbol, reason), f"{symbol} {reason}", count) > MAX_ROW_TOKENS
+
     reason = few_words(trade.entry_reason or "")
     # A reason in a script that takes many tokens must not make the row longer than others.
-    while reason and count(row(symbol, reason)) > MAX_ROW_TOKENS:
+    while reason and is_long(symbol, reason):
         reason = fewer_words(reason)
-    # Then the holding time goes, and last the hour: a price of many digits leaves no room for them.
-    if count(row(symbol, reason)) > MAX_ROW_TOKENS:
+    # Then the holding time goes, the hour, the prices, and last the end of the symbol: many digits leave no room for them.
+    if is_long(symbol, reason):
         held = ""
-    if count(row(symbol, reason)) > MAX_ROW_TOKENS:
+    if is_long(symbol, reason):
         start = f"- {year}{trade.entry_at:%m-%d}"
+    if is_long(symbol, reason):
+        prices = ""
+    if is_long(symbol, reason):
+        symbol = quote_text(trade.symbol, SHORT_SYMBOL_CHARS)
     author = AGENT if trade.quality == "claimed" else OWN_REASON
     free = (*((AGENT, name) for name in (name,) if name), *((author, words) for words in (reason,) if words))
-    return BriefLine(
-        row(symbol, reason), trade_refs(trade), LinePriority.RECENT, free=free, bare=row(short_symbol(trade.symbol), "")
-    )
+    bare = row("?" if name else symbol, "")
+    return BriefLine(row(symbol, reason), trade_refs(trade), LinePriority.RECENT, free=free, bare=bare)
 
 
 def symbol_text(symbol: str, claimed: bool = False) -> tuple[str, str]:
@@ -85,9 +92,13 @@ def symbol_text(symbol: str, claimed: bool = False) -> tuple[str, str]:
     return shown, "" if is_name or not claimed else shown
 
 
-def short_symbol(symbol: str) -> str:
-    """Returns a symbol; a question mark if it is rather words than a symbol. The id of the line still says which trade it is."""
-    shown, words = symbol_text(symbol, claimed=True)
+def short_symbol(symbol: str, claimed: bool) -> str:
+    """Returns a symbol; a question mark if it counts as words of a model. The id of the line still says which trade it is.
+
+    >>> short_symbol("TSLA230616C00265000", claimed=False), short_symbol("BUY_EVERYTHING_NOW", claimed=True)
+    ('TSLA230616C00265000', '?')
+    """
+    shown, words = symbol_text(symbol, claimed)
     return "?" if words else shown
 
 
@@ -145,7 +156,7 @@ def open_position_line(position: OpenPosition, as_of: datetime, reference: str =
     free = (*((AGENT, name) for name in (name,) if name), *((author, words) for words in (reason,) if words))
     return BriefLine(
         _joined("-", symbol, facts, reason, reference), trade_refs(trade), free=free,
-        bare=_joined("-", short_symbol(trade.symbol), facts, reference),
+        bare=_joined("-", short_symbol(trade.symbol, trade.quality == "claimed"), facts, reference),
     )  # fmt: skip
 
 
@@ -178,7 +189,7 @@ def open_lots_line(lots: Sequence[OpenPosition], as_of: datetime, reference: str
     facts = _joined(first.side, f"{len(lots)} lots", size, price, mark, gain, age, reference)
     return BriefLine(
         f"- {symbol} {facts}", tuple(ref for trade in trades for ref in trade_refs(trade)),
-        free=((AGENT, name),) if name else (), bare=f"- {short_symbol(first.symbol)} {facts}",
+        free=((AGENT, name),) if name else (), bare=f"- {short_symbol(first.symbol, first.quality == 'claimed')} {facts}",
     )  # fmt: skip
 
 

@@ -53,8 +53,9 @@ What you choose from
 The remark
 - With each candidate you may add one remark: a short phrase of 2 to {MAX_REMARK_WORDS} words that describes those trades, by
   what their reasons have in common. Leave it empty ("") if you have nothing to add; most lessons need none.
-- A remark is a noun phrase: (article) (qualities) nouns, then links with further phrases. It has no verb, number, name, advice,
-  order, cause, forecast, judgement or negation. Example: late breakouts against the trend.
+- A remark is a noun phrase: (article) (qualities) nouns, then links with further phrases. Only the last noun of a phrase may be a
+  plural, and no quality or noun stands twice. A remark has no verb, number, name, advice, order, cause, forecast, judgement or
+  negation. Example: late breakouts against the trend.
 - It uses only these words, and the words of the candidate's "about" that name a side, a session, a weekday or a regime:
   articles: {", ".join(sorted(ARTICLES))}
   qualities: {", ".join(sorted(QUALITIES))}

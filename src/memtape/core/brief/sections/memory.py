@@ -138,7 +138,7 @@ def _size_lines(evidence: Evidence) -> Iterator[BriefLine]:
         text = f"- No size suggested: {rate} won at {payoff}; taken as {careful}, to be careful, that leaves no edge"
     else:
         # Shrinking towards no edge raises a rate that is far below it: that is not the careful side.
-        text = f"- No size suggested: {rate} won at {payoff} leaves no edge"
+        text = f"- No size suggested: {rate} won at {payoff}, which leaves no edge"
     yield BriefLine(text, keep=LinePriority.EVIDENCE)
 
 
@@ -175,7 +175,10 @@ def _belief(belief: Belief, short: ShortIds) -> BriefLine:
     rate = "" if belief.rate is None else f", {100 * belief.rate:.0f} %"
     base = "" if belief.base_rate is None else f", against {100 * belief.base_rate:.0f} % otherwise"
     counted = f"held in {belief.confirmed} of {format_count(belief.n, 'trade')}{rate}{base}" if belief.n else "not tested yet"
-    free = ((AGENT, sentence),) if belief.tier >= MODEL_TIER else ()
+    # An induced belief names the labels of its trades, and those may be a model's own words.
+    labels = [(name, str(label)) for name, label in belief.proposition.when.items() if isinstance(label, str)]
+    foreign = belief.tier >= MODEL_TIER or any(label_text(name, label)[1] for name, label in labels)
+    free = ((AGENT, sentence),) if foreign else ()
     return BriefLine(
         f"- Belief: {sentence} {counted} {short.reference(belief.id)}", (SourceRef("belief", belief.id, belief.tier),),
         LinePriority.RANKED, free=free,

@@ -61,5 +61,5 @@ def _similar(one: SimilarDecision, short: ShortIds, currency: str) -> BriefLine:
     start = f"- {format_minute(one.decided_at)}"
     return BriefLine(
         f"{start} {symbol} {what}{f' {words}' if words else ''} {id}", (SourceRef("episode", one.id, one.tier),),
-        LinePriority.SIMILAR, free=free, bare=f"{start} {short_symbol(one.symbol)} {what} {id}",
+        LinePriority.SIMILAR, free=free, bare=f"{start} {short_symbol(one.symbol, one.claimed)} {what} {id}",
     )  # fmt: skip
