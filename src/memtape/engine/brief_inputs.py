@@ -25,7 +25,7 @@ from memtape.engine.view.events import events_concerning
 from memtape.engine.view.examinations import examinations
 from memtape.engine.view.exposure import held_notionals, position_exposures
 from memtape.engine.view.lessons import active_lessons
-from memtape.engine.view.memories import RecallQuestion, recall_situation
+from memtape.engine.view.memories import RecallQuestion, question_notes, recall_situation
 from memtape.engine.view.open_positions import open_positions
 from memtape.engine.view.outcomes import decision_outcomes
 from memtape.engine.view.owner_stream import INSTANT
@@ -88,7 +88,7 @@ def gather(
         lessons=own.lessons_shown(view.as_of) if own else (), skill_lessons=shared.lessons_shown(view.as_of) if shared else (),
         recent=closed, holding=holding,
         recalled=recalled, query=query, episodes_known=basis.n, outcome_source=basis.outcome_source,
-        reasons=_entry_reasons(view, remembered, closed),
+        reasons=_entry_reasons(view, remembered, closed), notes=question_notes(view, question.situation, question.symbol),
         plans=_firing_plans(plans),
         proposed_plans=sum(each.state.status == "proposed" and each.finding != "expired" for each in plans),
         events=events, exposures=position_exposures(view, events, held_notionals(holding)),

@@ -50,6 +50,7 @@ class AssembledBrief:
     memories: tuple[str, ...]  # ids of the memories that it puts before the agent
     firing: tuple[str, ...]  # ids of the active plans that it says fire now
     documents: BriefDocuments = NO_DOCUMENTS
+    notes: tuple[str, ...] = ()  # what the question names and no memory has
 
     @property
     def receipt(self) -> str:

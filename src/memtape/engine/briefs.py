@@ -140,6 +140,7 @@ class Briefs:
             agent=self._scope.agent.id, brief=replace(brief, warnings=(*brief.warnings, *problems)),
             question=replace(question, papers=documents_digest(documents), passages=passages), config=config,
             memories=tuple(sorted(memories)), firing=tuple(sorted(firing)), documents=documents,
+            notes=inputs.notes,
         )  # fmt: skip
 
     def _documents(

@@ -33,7 +33,7 @@ def render_markdown(report: SimReport) -> str:
     """Returns a report in Markdown."""
     set_rows = [f"| {what} | {_cell(how)} |" for what, how in report.settings]
     lines = [
-        f"# Simulation: {report.agent}", "", CAVEAT, "",
+        f"# Simulation: {report.agent}", "", _subject(report), "", CAVEAT, "",
         "## Settings", "", "| what | value |", "|---|---|", *set_rows, "",
         "## Figures", "", *_figure_table(report.figures), "",
         "## Costs", "", *_figure_table(report.costs), "",
@@ -41,6 +41,13 @@ def render_markdown(report: SimReport) -> str:
         *_trades(report.closed),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def _subject(report: SimReport) -> str:
+    """Returns what was tested in a sentence, in which a search finds the report."""
+    settings = dict(report.settings)
+    strategy = _cell(settings["Strategy"].partition(" (")[0].replace("_", " "))
+    return f"Backtest of {strategy} on {_cell(settings['Symbols'])}."
 
 
 def _figure_table(figures: Iterable[ReportFigure]) -> list[str]:

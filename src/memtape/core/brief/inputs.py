@@ -128,6 +128,7 @@ class BriefInputs:
     outcome_source: Literal["claimed", "verified"] = "verified"
     reasons: Mapping[str, str] = field(default_factory=dict)  # why the recalled trades were entered, by id
     plans: tuple[BriefPlan, ...] = ()  # active ones that fire or hold now
+    notes: tuple[str, ...] = ()  # for the caller: what the question names and no memory has
     proposed_plans: int = 0  # a model's plans that wait for the owner's confirmation
     convictions: tuple[Conviction, ...] = ()
     events: tuple[CalendarEvent, ...] = ()  # ahead

@@ -100,8 +100,8 @@ def find_candidates(
     measured = comparable_outcomes(episodes, claims_count, currency, money)
     if not measured.trades:
         return []
-    exits, sizes = _known_exits(_without(measured, NO_EXIT)), one_per_signal(_without(measured, NO_EXIT))
-    by_outcome = [*_of_entries(one_per_signal(_without(measured, NO_ENTRY))), *_of_holding(exits), *_of_losses(sizes)]
+    exits, sizes = _known_exits(_without(measured, NO_EXIT)), one_value_per_signal(_without(measured, NO_EXIT))
+    by_outcome = [*_of_entries(one_value_per_signal(_without(measured, NO_ENTRY))), *_of_holding(exits), *_of_losses(sizes)]
     topics = (by_outcome, _of_sizes(sizes), _of_what_came_after(exits, after))
     enough = len(set(measured.days)) >= MIN_TRADING_DAYS
     found = [*_judged(topics, enough), *_described(exits, after)]
@@ -154,7 +154,7 @@ def comparable_outcomes(
     return _sample([(e, e.pnl_r) for e in in_unit(believed, unit) if e.pnl_r is not None], unit.phrase(currency))
 
 
-def one_per_signal(sample: Sample) -> Sample:
+def one_value_per_signal(sample: Sample) -> Sample:
     """Returns one observation for each signal, with the mean outcome and all tags of its trades."""
     signals: dict[tuple[str, str, int], list[int]] = defaultdict(list)
     for at, trade in enumerate(sample.trades):

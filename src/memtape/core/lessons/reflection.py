@@ -74,7 +74,7 @@ class Lesson:
     tier: int = 2  # 2 computed by us, 3 written by a model
     expires_at: Time | None = None
     flagged: Annotated[Line | None, Field(description="why it is held back for the owner; None: it is told")] = None
-    hint: bool = False  # it could be chance: shown to the owner, not to the agent
+    hint: bool = False  # it could be chance, or says that nothing was found: shown to the owner, not to the agent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,7 +88,7 @@ def lesson_about(
     text = nothing_found(one, tested_count(found)) if one.kind == "all" else lesson_sentence(one)
     lesson = Lesson(
         id=make_id("lesson", one.id, _way(one)), slot=one.slot, text=text, candidate=one.id, n=one.n, chance=one.chance,
-        trades=one.trades, regime=one.regime, hint=one.chance and one.rest is not None,
+        trades=one.trades, regime=one.regime, hint=one.chance and (one.rest is not None or one.kind == "all"),
     )  # fmt: skip
     if remark:
         lesson = replace(lesson, text=f"{text} Model's remark: {remark}.", tier=MODEL_TIER)

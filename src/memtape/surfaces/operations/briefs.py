@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AliasChoices, Field
@@ -85,7 +84,7 @@ class BriefAnswer(Answer):
     receipt: Annotated[str, Field(description="pass it as `brief` with your decision: records that you were shown this")]
 
 
-def brief_answer(agent: str, made: AssembledBrief, notes: Sequence[str] = ()) -> BriefAnswer:
+def brief_answer(agent: str, made: AssembledBrief) -> BriefAnswer:
     """The answer of a brief."""
     brief = made.brief
     return BriefAnswer(
@@ -95,8 +94,8 @@ def brief_answer(agent: str, made: AssembledBrief, notes: Sequence[str] = ()) ->
                   for s in brief.segments],
         citations=[CitationRow(segment=c.segment, line=c.line, kind=c.source.kind, id=c.source.id, tier=c.source.tier)
                    for c in brief.citations],
-        tokens=brief.tokens, counted_by=brief.counted_by, digest=brief.digest, warnings=list(brief.warnings), notes=list(notes),
-        receipt=made.receipt,
+        tokens=brief.tokens, counted_by=brief.counted_by, digest=brief.digest, warnings=list(brief.warnings),
+        notes=list(made.notes), receipt=made.receipt,
     )  # fmt: skip
 
 
@@ -115,8 +114,7 @@ def get_brief(memory: Memory, ask: GetBrief, caller: Caller) -> BriefAnswer:
         ask.context, symbol=ask.symbol, strategy=ask.strategy, thesis=ask.thesis, as_of=ask.as_of, head=ask.head,
         owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory, papers=ask.papers,
     )  # fmt: skip
-    notes = handle.memories.notes(ask.context, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
-    return brief_answer(handle.agent.id, made, notes)
+    return brief_answer(handle.agent.id, made)
 
 
 class RecordShown(OfAgent):

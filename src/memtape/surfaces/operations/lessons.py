@@ -79,7 +79,7 @@ class LessonRow(Answer):
     slot: Annotated[str, Field(description="entry_timing, sizing, symbol_selection, exit_timing or regime_fit")]
     text: Annotated[str, Field(description="in words")]
     status: Annotated[
-        LessonStatus, Field(description="told: the agent sees it; hint: it could be chance, so only the owner sees it")
+        LessonStatus, Field(description="told: the agent sees it; hint: only the owner sees it (chance, or nothing found)")
     ]
     why_held_back: Annotated[str | None, Field(description="what it contradicts, if it is held back")]
     n: Annotated[int, Field(description="number of trades")]
