@@ -162,6 +162,11 @@ def backtests(tmp_path_factory):
             command = ["sim", "--bars", str(folder / f"{name}.csv"), "--strategy", strategy, "--agent", f"{strategy}-{name}".replace("_", "-"),
                        "--symbol", symbol, "--report", str(page), "--db", str(folder / "sim.db")]  # fmt: skip
             assert CliRunner().invoke(app, command).exit_code == 0
+    # In a folder of nothing but these reports, a word that half of the passages contain weighs nothing.
+    for day in range(1, 13):
+        note = folder / "work" / "journal" / f"2024-03-{day:02d}.md"
+        note.parent.mkdir(exist_ok=True)
+        note.write_text(f"# Friday notes {day}\n\nWaited for the release and closed half before the weekend.\n", encoding="utf-8")
     index = DocumentIndex(":memory:")
     index.sync("ann", "gold", [DocumentFolder(folder / "work")], now=NOON, embedder=StaticEmbedder())
     yield index

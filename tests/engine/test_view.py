@@ -84,6 +84,7 @@ QUESTIONS: dict[str, Callable[[View], Any]] = {
     "warnings": lambda view: [w.id for w in recall_situation(view, RecallQuestion(symbol="BTC"))[0].warnings],
     "evidence": lambda view: rounded(recall_situation(view, RecallQuestion(symbol="BTC"))[0].evidence),
     "known labels and symbols": lambda view: view.known_values(),
+    "the unit of money": lambda view: view.money_unit(),
     "held symbols": lambda view: sorted(view.held_symbols()),
     "labels of entries": lambda view: dict(view.entry_labels([trade.id for trade in view.trades()])),
     "the calendar": lambda view: [item.key for item in view.owner_items("event")],

@@ -202,8 +202,10 @@ class View(ABC):
 
     def stated_beliefs(self) -> list[StatedBelief]:
         """The beliefs that the owner stated and has not retired."""
-        retired = {item.symbol for item in self.items("unbelief")}
-        return [stated_belief(item.key, item.body, item.known_at) for item in self.items("belief") if item.key not in retired]
+        stated = self.items("belief")
+        # Most owners state none, and then there is nothing to retire.
+        retired = {item.symbol for item in self.items("unbelief")} if stated else set()
+        return [stated_belief(item.key, item.body, item.known_at) for item in stated if item.key not in retired]
 
     def affect(self) -> Affect:
         """The affect state at the moment; calm before anything happened."""
