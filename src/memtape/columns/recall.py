@@ -171,15 +171,24 @@ class ColumnQuestion:
     def money(self) -> OutcomeUnit:
         """The agent's unit of money, from all its trades."""
         amount = self._cached_sigma(self._typical_loss, self.query.claims_count)
-        return OutcomeUnit("money", amount) if amount else NO_UNIT
+        few_losses = bool(self._cached_sigma(self._few_losses, self.query.claims_count))
+        return OutcomeUnit("money", amount, few_losses) if amount else NO_UNIT
 
-    def _typical_loss(self) -> float:
+    def _money_results(self) -> Floats:
+        """The results in money of all trades of the agent that count, without those of zero."""
         rows = slice(0, self.columns.n)
         r, known = kernel.outcome_column(self.columns, rows, self.query.claims_count, OutcomeUnit("money", 1.0))
-        results = r[known & self.columns.teaches[rows] & self.columns.believed(rows, self.as_of) & (r != 0)]
+        results: Floats = r[known & self.columns.teaches[rows] & self.columns.believed(rows, self.as_of) & (r != 0)]
+        return results
+
+    def _typical_loss(self) -> float:
+        results = self._money_results()
         losses = -results[results < 0]
         sizes = losses if len(losses) >= MIN_LOSSES else np.abs(results)
         return float(np.median(sizes)) if len(sizes) else 0.0
+
+    def _few_losses(self) -> float:
+        return float(np.count_nonzero(self._money_results() < 0) < MIN_LOSSES)
 
     @property
     def _unit(self) -> OutcomeUnit | None:

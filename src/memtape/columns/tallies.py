@@ -201,8 +201,9 @@ def unit_of_rows(columns: Columns, rows: Whole) -> OutcomeUnit:
     units = [(OutcomeUnit("stated" if stated.any() and not stop.any() else "stop"), stated | stop)]
     units.append((OutcomeUnit("atr_proxy"), by_atr))
     has_money = columns.has_money[rows]
-    if (amount := _typical_loss(columns.money[rows[has_money]])) is not None:
-        units.append((OutcomeUnit("money", amount), has_money))
+    results = columns.money[rows[has_money]]
+    if (amount := _typical_loss(results)) is not None:
+        units.append((OutcomeUnit("money", amount, int(np.count_nonzero(results < 0)) < MIN_LOSSES), has_money))
     return pick_unit([(unit, float(_signal_count(columns, rows[known]))) for unit, known in units])
 
 

@@ -54,7 +54,7 @@ def test_the_unit_is_the_median_loss_of_all_the_agents_trades_known_then():
 
 def test_with_fewer_than_three_losses_the_typical_result_of_all_trades_is_the_unit():
     found = recall_reference(journal([-10.0, 20.0, 30.0]), [], [], asked())
-    assert found.evidence.unit.amount == 20.0
+    assert found.evidence.unit.amount == 20.0 and found.evidence.unit.phrase("USD") == "typical results of $20.00"
 
 
 def test_a_loss_in_money_warns_even_where_the_answer_is_in_stops():

@@ -201,7 +201,9 @@ def verdict_text(verdict: Verdict, p_value: float, tested: int, other: str = "")
     if verdict == "worse":
         return f"worse than luck explains (p {_percent(p_value)}, {tested} groups tested)"
     if verdict == "luck":
-        return f"could be luck: as far off in {_percent(p_value)} of shuffles"
+        often = f"could be luck: as far off in {_percent(p_value)} of shuffles"
+        # A small share alone would read as a finding.
+        return f"{often}, and {tested} groups were tested" if p_value < 0.05 else often
     return f"mostly the same trades as {other}" if verdict == "same" else "no worse than the other trades"
 
 

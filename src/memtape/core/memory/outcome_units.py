@@ -35,6 +35,7 @@ class OutcomeUnit:
 
     source: RSource | None
     amount: float | None = None  # the typical loss in the account currency, if the source is money
+    few_losses: bool = False  # the amount is the typical result of all trades, because too few lost
 
     def outcome(self, episode: Episode) -> float | None:
         """Returns the outcome of an episode in this unit; None if it has none."""
@@ -60,7 +61,8 @@ class OutcomeUnit:
     def phrase(self, currency: str) -> str:
         """Returns the unit in words: `R`, `R by ATR`, or `typical losses of $4.10`."""
         if self.source == "money" and self.amount is not None:
-            return f"typical losses of {format_price_of_unit(Decimal(repr(self.amount)), currency)}"
+            what = "results" if self.few_losses else "losses"
+            return f"typical {what} of {format_price_of_unit(Decimal(repr(self.amount)), currency)}"
         return "R by ATR" if self.source == "atr_proxy" else "R"
 
 
@@ -86,8 +88,9 @@ def money_unit(episodes: Iterable[Episode], claims_count: bool) -> OutcomeUnit:
 
 def money_unit_of_results(results: Iterable[float]) -> OutcomeUnit:
     """Returns the unit of money of an agent, from the results of all its trades that count."""
-    amount = typical_loss(results)
-    return OutcomeUnit("money", amount) if amount else NO_UNIT
+    known = list(results)
+    amount = typical_loss(known)
+    return OutcomeUnit("money", amount, sum(result < 0 for result in known) < MIN_LOSSES) if amount else NO_UNIT
 
 
 def signal_of(episode: Episode) -> Signal:
