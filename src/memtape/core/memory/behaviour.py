@@ -45,7 +45,7 @@ STOPPED_AT_R = -0.9  # if the exit cause is unknown, a loss of about 1R was the 
 # The minimum spread of a baseline: outcomes ½R; a tenth in risk, a quarter in hold (both logarithms).
 LEAST_SPREAD = {"outcome": 0.5, "risk": 0.1, "hold": 0.25}
 # The alarm thresholds of `level_shifts`. Habits change by a factor, outcomes by less: so outcomes get most of the false alarms.
-DRIFT_THRESHOLD = {"outcome": 7.9, "risk": 10.0, "hold": 10.0}
+DRIFT_THRESHOLD = {"outcome": 7.7, "risk": 10.0, "hold": 10.0}
 
 
 class Figure(NamedTuple):

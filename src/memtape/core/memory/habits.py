@@ -320,15 +320,15 @@ class _Baseline:
         return deviation * math.sqrt((1.0 + alike) / (1.0 - alike) * (1.0 + SHIFT_TRADES / self.n))
 
 
-def level_shifts(xs: Sequence[float], least_spread: float, threshold: float = 7.9) -> list[LevelShift]:
+def level_shifts(xs: Sequence[float], least_spread: float, threshold: float = 7.7) -> list[LevelShift]:
     """Returns the changes of level in some values, oldest first: a two-sided CUSUM against all values before a suspected change.
 
     A value enters the baseline once no change is suspected, so a change does not hide itself. Deviations are enlarged for short
     baselines and for values that resemble those before them, and one value counts for three deviations at most. A change is over
     when the mean of twenty values after the alarm is back within half a deviation; after a hundred trades it is the new habit.
 
-    The threshold, in deviations, comes from simulation (`evidence/beliefs.py`): at 7.9 steady values raise an alarm in about
-    2.2 % of each 100, and a change by one deviation after 150 values is noticed within 30 in nine of ten cases.
+    The threshold, in deviations, comes from simulation (`evidence/beliefs.py`): at 7.7 steady values raise an alarm in about
+    2.4 % of each 100, and a change by one deviation after 150 values is noticed within 30 in nine of ten cases.
 
     >>> usual = [0.0, 1.0] * 40
     >>> [(s.at, s.began, s.direction, s.ended) for s in level_shifts(usual + [2.0] * 30, 0.1)]
