@@ -247,7 +247,7 @@ def test_no_bars_or_one_bar_twice_are_refused(words: Any) -> None:
 def test_the_report_says_what_it_is_and_shows_the_last_twenty_trades(words: Any) -> None:
     result = run_simulation(words.Notebook("tape-reader"), wander(words, 11, "AAPL", 900), MeanReversion())
     text = render_report(result)
-    assert text.startswith(f"# Simulation: tape-reader\n\n{CAVEAT}\n")
+    assert text.startswith(f"# Simulation: tape-reader\n\nBacktest of mean reversion on AAPL.\n\n{CAVEAT}\n")
     assert "They say nothing about future returns." in text
     assert f"## Trades (last 20 of {result.trades})" in text
     assert f"| Win rate | {100 * (result.figures.win_rate or 0):.1f} % | {result.trades} trades |" in text

@@ -74,9 +74,7 @@ def test_the_page_shows_the_very_bytes_of_the_brief_and_what_each_part_weighs(
     assert [n for name, n in tokens.items() if name == "From memory"] == [
         s["tokens"] for s in brief["segments"] if s["name"] == "memory"
     ]
-    assert brief["past_threshold"] and f"{brief['tokens']:,} tokens, above the threshold of 1,500" in here.text(
-        "#tokens [role=alert]"
-    )
+    assert not brief["past_threshold"] and page.locator("#tokens [role=alert]").count() == 0
     mark = float((page.locator("svg.tokens .base").get_attribute("x1") or "").rstrip("%"))
     assert mark == pytest.approx(100 * 1500 / brief["tokens"], abs=0.01)
     assert brief["digest"].startswith(here.text("#brief [role=status] code"))
@@ -86,15 +84,12 @@ def test_every_line_leads_to_its_source(visit: Come, floor: Memory, client: Test
     brief = ask(floor, "swing", "get_brief")
     here = visit()
     page = here.at("/agents/swing/sees")
-    kinds = {"trade", "episode", "belief", "plan"}
+    kinds = {"trade", "episode", "plan"}
     assert kinds == {cited["kind"] for cited in brief["citations"]}
     for cited in brief["citations"]:
         line = page.locator(f"#line-{cited['line']} .source[title^='{cited['kind']} {cited['id']},']")
         to = line.get_attribute("href") or ""
         assert client.get(to.partition("#")[0]).status_code == 200, to
-    page.locator("#text .source", has_text="belief").first.click()
-    page.wait_for_url("**/beliefs/shorts-lose")
-    page.go_back()
     page.locator("#text .source", has_text="plan").first.click()
     page.wait_for_url("**/plans#plan-half")
 
@@ -105,14 +100,14 @@ def test_a_past_moment_is_shown_with_what_was_known_then(visit: Come, floor: Mem
     page = here.at("/agents/swing/sees")
     page.get_by_label("As of (UTC)").fill("2024-08-01T00:00:00")
     page.get_by_label("Symbol").fill("MSFT")
-    page.get_by_label("Budget, tokens").fill("1200")
+    page.get_by_label("Budget, tokens").fill("800")
     page.get_by_role("button", name="Show").click()
-    page.wait_for_url("**budget=1200**")
-    page.wait_for_selector("#text a[href*='budget=1200']")  # the last of the three changes has arrived
+    page.wait_for_url("**budget=800**")
+    page.wait_for_selector("#text a[href*='budget=800']")  # the last of the three changes has arrived
     assert "As of 2024-08-01 00:00 UTC" in here.text("#brief [role=status]")
-    asked = {"as_of": "2024-08-01T00:00:00Z", "symbol": "MSFT", "budget": 1200}
+    asked = {"as_of": "2024-08-01T00:00:00Z", "symbol": "MSFT", "budget": 800}
     brief = ask(floor, "swing", "get_brief", **asked)
-    assert "\n".join(shown_lines(here)) + "\n" == brief["text"] and brief["tokens"] <= 1200
+    assert "\n".join(shown_lines(here)) + "\n" == brief["text"] and brief["tokens"] <= 800
     assert page.get_by_label("As of (UTC)").input_value() == "2024-08-01T00:00" and page.locator("#tokens svg").count() == 1
     assert "above the threshold" not in here.text("#brief") and "Lines left out for want of room" in here.text("#tokens")
 
@@ -237,7 +232,7 @@ def test_saving_the_panel_makes_a_version_that_an_agent_runs_when_the_owner_says
         page.get_by_role("button", name="Let desk use version 2").click()
         page.wait_for_selector("#agents tr:has-text('desk'):has-text('the latest')")
         assert [desk.agent(name).agent.skill_version for name in ("desk", "other")] == [2, 1]
-        assert len([s for s in ask(desk, "desk", "get_brief")["text"].split("\n") if "XAU" in s and "@" in s]) == 1
+        assert len([s for s in ask(desk, "desk", "get_brief")["text"].split("\n") if "XAU" in s and "→" in s]) == 1
 
 
 def test_an_earlier_version_can_be_read(visit: Come, desk: Memory) -> None:

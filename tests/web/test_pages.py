@@ -83,7 +83,7 @@ def test_a_trader_goes_from_the_agents_to_one_trade_and_back(visit: Come, floor:
     content = here.text("main")
     assert f"Net PnL {spelled(least.net_pnl_usd)} USD" in content and f"{spelled(least.pnl_r)} R" in content
     assert least.entry_reason and least.entry_reason in content
-    assert "Every entry and exit is an execution that the broker reported." in content
+    assert "Every entry and exit is a reported execution." in content
     keep(here, "trade")
 
     page.go_back()

@@ -36,7 +36,9 @@ def page_of_the_ledger(memory: Memory, agent: str, query: TableQuery) -> dict[st
     every = memory.agent(agent).ledger.trades()
 
     def outcome(trade: Trade) -> str:
-        return "" if trade.status == "open" or not trade.net_pnl_usd else "win" if trade.net_pnl_usd > 0 else "loss"
+        # A claim may state its outcome in R alone.
+        result = trade.pnl_r if trade.net_pnl_usd is None else trade.net_pnl_usd
+        return "" if trade.status == "open" or not result else "win" if result > 0 else "loss"
 
     passing = [
         trade for trade in every
