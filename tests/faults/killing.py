@@ -68,7 +68,7 @@ def in_step(agent: AgentMemory) -> None:
     counted = {
         b.proposition.when.get("side"): b.n for b in agent.memories.beliefs(as_of=at)[0] if list(b.proposition.when) == ["side"]
     }
-    known = [e for e in agent.memories.episodes(as_of=at) if e.pnl_r is not None and e.teaches]
+    known = [e for e in agent.memories.episodes(as_of=at) if (e.pnl_r, e.pnl_usd) != (None, None) and e.teaches]
     # Trades of one signal count as one.
     assert all(n == len({signal_of(e) for e in known if e.side == side}) for side, n in counted.items())
     assert agent.memories.behaviour(as_of=at)[0].n == min(len([e for e in agent.memories.episodes(as_of=at) if e.teaches]), 1000)
