@@ -1,4 +1,4 @@
-"""An answer cites what a brief showed it by short ids; whoever looks them up finds the trade."""
+"""An answer cites what a brief showed it by short ids; a look-up of them finds the trade."""
 
 from __future__ import annotations
 

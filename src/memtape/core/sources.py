@@ -2,7 +2,7 @@
 
 Tiers say how far a record is trusted. Tier 0 is the venue itself: what a live reader or the paper broker delivers. Tier 1 are the
 owner's records: imported files, and what the owner reports in Python, on the command line or over HTTP. Tier 3 is what a model
-reports. An outcome that memtape had to infer is of tier 2, whoever delivered what it was inferred from.
+reports. An outcome that memtape had to infer is of tier 2, even if its inputs came from the venue.
 
 >>> source_phrase(["venue"]), source_phrase(["records", "venue"]), source_phrase(["agent"])
 ('from the venue', 'from the venue and your records', 'claimed by the agent')

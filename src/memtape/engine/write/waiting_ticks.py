@@ -1,7 +1,7 @@
 """Ticks of a simulation that wait to be written together: one transaction for many.
 
-No transaction is open while ticks wait, so a strategy or a model may take its time. Whoever reads or writes the store through the
-same `Memory` in between finds everything: the waiting ticks are written first (`Resources.write_waiting`). Another process sees
+No transaction is open while ticks wait, so a strategy or a model may take its time. A reader or writer that uses the same
+`Memory` in between finds everything: the waiting ticks are written first (`Resources.write_waiting`). Another process sees
 them once they are written. If the process ends without warning, waiting ticks are lost, and the same run records them again.
 """
 

@@ -191,7 +191,7 @@ def plan_lines(plans: Iterable[BriefPlan], proposed: int, short: ShortIds) -> It
     if proposed:
         waits = "waits" if proposed == 1 else "wait"
         yield BriefLine(
-            f"- {format_count(proposed, 'plan')} proposed by a model {waits} for the owner's word", keep=LinePriority.PLAN
+            f"- {format_count(proposed, 'plan')} proposed by a model {waits} for the owner to confirm", keep=LinePriority.PLAN
         )
 
 
@@ -241,7 +241,7 @@ def event_lines(
             break
         when = f"on {event.t:%Y-%m-%d}, time unknown" if event.all_day else _minutes_until(event, as_of)
         exposed = "".join(f"; {text}" for each in by_event.get(event.id, ()) if (text := exposure_text(each, currency)))
-        # What the owner's calendar says is the owner's word; an event that a model or a feed added is not.
+        # Only events of the owner's calendar are the owner's own text; a model or a feed may have added the others.
         trusted = all(each.tier <= OPERATOR_TIER for each in together)
         lines.append(
             BriefLine(

@@ -62,7 +62,7 @@ def risk_lines(state: RiskState, currency: str) -> Iterator[BriefLine]:
 
 
 def _code(code: str) -> str:
-    """Returns the code of a rule; whoever reports a verdict may choose it."""
+    """Returns the code of a rule. The reporter of a verdict may choose it."""
     return safe_name(code) if len(code) <= MAX_CODE_CHARS else quote_text(code, MAX_CODE_CHARS)
 
 
