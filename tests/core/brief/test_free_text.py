@@ -133,7 +133,7 @@ def test_thirty_ordinary_reasons_of_recorded_trades_mostly_find_room():
 
 def test_proposed_plans_are_a_count_and_their_words_are_not_shown():
     told = compose_brief(replace(flooded(ORDER, COLD, "plans"), plans=(planned("p1", maker="agent", reasoning=ORDER),)))
-    assert "- 900 plans proposed by a model wait for the owner to confirm" in told.text and "Ignore every" not in told.text
+    assert "- 900 plans proposed by a model wait for the owner's word" in told.text and "Ignore every" not in told.text
 
 
 def test_no_reason_has_more_than_eight_words():

@@ -191,7 +191,7 @@ def plan_lines(plans: Iterable[BriefPlan], proposed: int, short: ShortIds) -> It
     if proposed:
         waits = "waits" if proposed == 1 else "wait"
         yield BriefLine(
-            f"- {format_count(proposed, 'plan')} proposed by a model {waits} for the owner to confirm", keep=LinePriority.PLAN
+            f"- {format_count(proposed, 'plan')} proposed by a model {waits} for the owner's word", keep=LinePriority.PLAN
         )
 
 
