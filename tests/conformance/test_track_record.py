@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -74,3 +75,27 @@ def test_where_bars_cover_the_time_the_account_is_compared_with_holding(desk: Me
     assert (found["n"], found["held"][0]["symbol"], found["own_return"]) == (1, "AAPL", 0.1)
     assert found["hold_return"] == pytest.approx(118 / 98 - 1, rel=1e-5)
     assert found["difference"] == pytest.approx(0.1 - (118 / 98 - 1), abs=1e-5)
+
+
+def test_trades_that_state_only_r_are_won_and_lost_by_their_r(memory: Memory) -> None:
+    memory.resources.clock = FixedClock(OPEN + 30 * DAY)
+    for day, r in enumerate((-1.2, -0.5, 2.0)):
+        execute(memory, "remember_trade", {
+            "trade_id": f"c{day}", "symbol": "EURUSD", "direction": "long", "entry_price": 1.1, "exit_price": 1.1, "pnl_r": r,
+            "entry_at": OPEN + day * DAY, "exit_at": OPEN + (day + 0.5) * DAY,
+        })  # fmt: skip
+    found = execute(memory, "get_strategy_performance", {})
+    assert (found["n"], found["n_known"], found["n_priced"]) == (3, 3, 0)
+    assert (found["wins"], found["losses"], found["win_rate"]) == (1, 2, 0.333333)
+    assert (found["outcomes"], found["unit"], found["mean_outcome"], found["n_outcome"]) == ("claimed by the agent", "R", 0.1, 3)
+
+
+def test_a_journal_without_stops_has_its_mean_outcome_in_typical_losses(memory: Memory) -> None:
+    memory.resources.clock = FixedClock(OPEN + 30 * DAY)
+    memory.create_skill("plain")
+    memory.create_agent("desk", skill="plain", mode="paper")
+    trades = [replace(a_trade(day, net), stop=None) for day, net in enumerate((-10, -20, -30, 80))]
+    memory.agent("desk").imports.commit(trades, {"file": "trades.csv"})
+    found = ask(memory)
+    assert (found["mean_r"], found["n_r"], found["outcomes"]) == (None, 0, "from your records")
+    assert (found["unit"], found["mean_outcome"], found["n_outcome"]) == ("typical losses of $20.00", 0.25, 4)

@@ -13,6 +13,7 @@ from memtape.core.ledger.performance_detail import PerformanceDetail
 from memtape.core.ledger.trade_page import TradePage
 from memtape.core.ledger.trades import Trade
 from memtape.core.lessons.losses import Losses
+from memtape.core.memory.outcome_units import OutcomeFigures
 from memtape.core.observed import Bar
 from memtape.engine.scope import AgentScope
 from memtape.engine.view import ledger as reads
@@ -51,6 +52,13 @@ class Ledger:
         """What the agent loses on: groups of closed trades, the worst first, each with a verdict against chance."""
         with self._scope.view(as_of, head) as view:
             return reads.losses(view)
+
+    def outcome_figures(
+        self, *, symbol: str | None = None, strategy: str | None = None, as_of: datetime | None = None, head: int | None = None
+    ) -> OutcomeFigures:
+        """The mean outcome of closed trades in one unit, and who reported them."""
+        with self._scope.view(as_of, head) as view:
+            return reads.outcome_figures(view, symbol=symbol, strategy=strategy)
 
     def values_in_use(self) -> dict[str, list[str]]:
         """What trades can be filtered by: the strategies, labels and tags that they have, by the name of the filter."""

@@ -16,6 +16,7 @@ from memtape.core.ledger.performance_detail import PerformanceDetail
 from memtape.core.ledger.trades import Trade, round_money, trade_json
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.memory.behaviour import Behaviour, DriftReport, Figure, Pattern
+from memtape.core.memory.outcome_units import OutcomeFigures
 from memtape.core.memory.trade_labels import label_sources
 from memtape.core.recall.evidence import rounded
 from memtape.core.values import MONEY
@@ -202,10 +203,11 @@ def _json_values(value: Any) -> Any:
 PerformanceAnswer = answer_model(
     Performance,
     {
-        "n": "closed trades", "n_priced": "closed trades with a known outcome", "wins": "net PnL above 0",
-        "losses": "net PnL below 0", "win_rate": "wins / n_priced", "net_pnl_usd": "in the account currency",
+        "n": "closed trades", "n_known": "closed trades with a known result, in money or R", "n_priced": "with one in money",
+        "wins": "above 0, by money, else by R", "losses": "below 0", "win_rate": "wins / n_known",
+        "net_pnl_usd": "in the account currency",
         "gross_pnl_usd": "before fees and funding", "fees_usd": "paid is positive", "funding_usd": "received is positive",
-        "profit_factor": "gains / losses; null without a loss", "mean_r": "mean net PnL in R over n_r trades with a stop",
+        "profit_factor": "gains / losses; null without a loss", "mean_r": "mean R over n_r trades with a stop or a stated R",
         "n_r": "trades with R", "mean_holding_minutes": "minutes",
         "max_drawdown_usd": "largest fall of NAV; whole account only",
         "max_drawdown_pct": "in % of the peak; null: no equity stated",
@@ -222,6 +224,13 @@ PerformanceAnswer = answer_model(
         "strategy": (Annotated[str | None, Field(description="the strategy; null: all")], ...),
         "symbol": (Annotated[str | None, Field(description="the symbol; null: all")], ...),
     },
+    outcomes=(Annotated[str, Field(description="who reported them: from the venue, from your records, claimed by the agent")],
+              Field(default_factory=str)),
+    unit=(Annotated[str, Field(description="of mean_outcome: R, R by ATR, or typical losses in money")],
+          Field(default_factory=str)),
+    mean_outcome=(Annotated[float | None, Field(description="mean result of a trade, in `unit`")],
+                  Field(default_factory=_nothing)),
+    n_outcome=(Annotated[int, Field(description="trades with a result in `unit`")], Field(default_factory=int)),
     habits=(Annotated[HabitsRow, Field(description="habits, each figure with its n")], ...),
     notes=(Annotated[list[str], Field(description="what you asked for and no memory has, with what exists")],
            Field(default_factory=list)),
@@ -230,8 +239,8 @@ PerformanceAnswer = answer_model(
 
 
 def performance_answer(
-    agent: str, skill: str, found: Performance, habits: HabitsRow, strategy: str | None = None, symbol: str | None = None,
-    detail: PerformanceDetail | None = None, notes: Sequence[str] = (),
+    agent: str, skill: str, found: Performance, outcomes: OutcomeFigures, habits: HabitsRow, strategy: str | None = None,
+    symbol: str | None = None, detail: PerformanceDetail | None = None, notes: Sequence[str] = (),
 ) -> BaseModel:  # fmt: skip
     """The answer of performance figures."""
     spelled: dict[str, Any] = {}
@@ -251,8 +260,10 @@ def performance_answer(
         spelled[f"open_{name}"] = money(MONEY.subtract(round_money(total), round_money(closed)))
     record = None if detail is None else track_record_row(detail)
     return PerformanceAnswer(
-        agent=agent, skill=skill, strategy=strategy, symbol=symbol, habits=habits, notes=list(notes), detail=record, **spelled
-    )
+        agent=agent, skill=skill, strategy=strategy, symbol=symbol, outcomes=outcomes.source,
+        unit=outcomes.unit.phrase(found.currency), mean_outcome=rounded_figure(outcomes.mean), n_outcome=outcomes.n,
+        habits=habits, notes=list(notes), detail=record, **spelled,
+    )  # fmt: skip
 
 
 class Basis(Answer):

@@ -54,7 +54,8 @@ class Performance:
     """
 
     n: int
-    n_priced: int
+    n_known: int  # with a result in money or in R
+    n_priced: int  # with a result in money
     wins: int
     losses: int
     win_rate: float | None
@@ -96,9 +97,13 @@ class PricedTrades(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcomes:
-    """Closed trades, summed up. `n` are those with a known outcome, `n_r` those with a known risk."""
+    """Closed trades, summed up. `n` are those with a known result, `n_priced` those with one in money, `n_r` those with R.
+
+    A trade whose source states only R is won or lost by its R.
+    """
 
     n: int
+    n_priced: int
     wins: int
     losses: int
     win_rate: float | None
@@ -112,16 +117,20 @@ def outcome_sums(trades: Iterable[PricedTrades]) -> Outcomes:
     """The outcomes of closed trades; a rate without a sample is None, never 0."""
     nets: list[Decimal] = []
     in_r: list[float] = []
+    results: list[Decimal | float] = []
     for trade in trades:
         if trade.net_pnl_usd is not None:
             nets.append(trade.net_pnl_usd)
         if trade.pnl_r is not None:
             in_r.append(float(trade.pnl_r))
-    won, lost = [n for n in nets if n > 0], [n for n in nets if n < 0]
+        result = trade.net_pnl_usd if trade.net_pnl_usd is not None else trade.pnl_r
+        if result is not None:
+            results.append(result)
+    wins, losses = sum(result > 0 for result in results), sum(result < 0 for result in results)
     with localcontext(MONEY):
-        gained, given = sum(won, ZERO), -sum(lost, ZERO)
+        gained, given = sum((n for n in nets if n > 0), ZERO), -sum((n for n in nets if n < 0), ZERO)
         return Outcomes(
-            n=len(nets), wins=len(won), losses=len(lost), win_rate=len(won) / len(nets) if nets else None,
+            n=len(results), n_priced=len(nets), wins=wins, losses=losses, win_rate=wins / len(results) if results else None,
             net_pnl=gained - given, profit_factor=float(gained / given) if given else None,
             n_r=len(in_r), mean_r=sum(in_r) / len(in_r) if in_r else None,
         )  # fmt: skip
@@ -163,7 +172,7 @@ def performance(
     deepest = curve.max_drawdown if curve and curve.points else None
     share = deepest[1] if deepest and curve and not curve.assumed else None
     return Performance(
-        n=len(closed), n_priced=sums.n, wins=sums.wins, losses=sums.losses, win_rate=sums.win_rate,
+        n=len(closed), n_known=sums.n, n_priced=sums.n_priced, wins=sums.wins, losses=sums.losses, win_rate=sums.win_rate,
         net_pnl_usd=sums.net_pnl, gross_pnl_usd=gross, fees_usd=fees, funding_usd=funding,
         profit_factor=sums.profit_factor, mean_r=sums.mean_r, n_r=sums.n_r,
         mean_holding_minutes=sum(holding) / len(holding) if holding else None,

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from math import fsum
 from statistics import median
 
 from memtape.core.brief.number_format import format_price_of_unit
@@ -67,6 +68,23 @@ class OutcomeUnit:
 
 
 NO_UNIT = OutcomeUnit(None)
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeFigures:
+    """The mean outcome of some trades, in one unit."""
+
+    unit: OutcomeUnit
+    mean: float | None
+    n: int  # trades with an outcome in the unit
+    source: str = ""  # who reported them, in words
+
+    @classmethod
+    def of(cls, episodes: Sequence[Episode], claims_count: bool, money: OutcomeUnit, source: str) -> OutcomeFigures:
+        """Returns the figures of these episodes; `money` is the agent's unit of money."""
+        unit = choose_unit(episodes, claims_count, money)
+        known = [r for e in episodes if _counts(e, claims_count) and (r := unit.outcome(e)) is not None]
+        return cls(unit, fsum(known) / len(known) if known else None, len(known), source)
 
 
 def typical_loss(results: Iterable[float]) -> float | None:

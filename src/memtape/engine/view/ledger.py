@@ -15,6 +15,7 @@ from memtape.core.ledger.performance import Curve, Performance, TradingBook, equ
 from memtape.core.ledger.performance_detail import HeldPrice, PerformanceDetail, covers, performance_detail
 from memtape.core.ledger.trades import Trade, round_money
 from memtape.core.lessons.losses import Losses, find_losses
+from memtape.core.memory.outcome_units import OutcomeFigures
 from memtape.core.observed import Bar, CashFlow, Decision, EquityMark, Run
 from memtape.core.values import MONEY, ZERO, read
 from memtape.engine.view.view import AnswerBasis, TradeFilter, View
@@ -22,6 +23,7 @@ from memtape.store.trades import LabelColumn
 
 LABEL_COLUMNS: tuple[LabelColumn, ...] = ("regime", "volatility_regime", "session")
 HELD_SYMBOLS = 20  # the most traded ones, compared with holding them
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedDecision:
@@ -112,6 +114,17 @@ def trading_performance(view: View, *, symbol: str | None = None, strategy: str 
     closed, held = ([trade for trade in trades if trade.status == status] for status in ("closed", "open"))
     whole = symbol is None and strategy is None
     return performance(closed, equity(view) if whole else None, view.agent.settings, held)
+
+
+def outcome_figures(view: View, *, symbol: str | None = None, strategy: str | None = None) -> OutcomeFigures:
+    """The mean outcome of closed trades in one unit, and who reported them."""
+    episodes = [
+        e
+        for e in view.episodes()
+        if e.kind == "trade" and symbol in (None, e.symbol) and strategy in (None, e.strategy)
+    ]
+    source = AnswerBasis.of(view.as_of, view.claims_count, episodes).source_text
+    return OutcomeFigures.of(episodes, view.claims_count, view.money_unit(), source)
 
 
 def trading_book(view: View) -> TradingBook:

@@ -51,10 +51,11 @@ class PerformanceSummary(Answer):
 
     currency: Annotated[str, Field(description="account currency; amounts of two currencies are not added")]
     n: Annotated[int, Field(description="closed trades")]
-    n_priced: Annotated[int, Field(description="with a known outcome")]
-    wins: Annotated[int, Field(description="net PnL above 0")]
-    losses: Annotated[int, Field(description="net PnL below 0")]
-    win_rate: Annotated[Real | None, Field(description="wins / n_priced")]
+    n_known: Annotated[int, Field(description="with a known result, in money or R")]
+    n_priced: Annotated[int, Field(description="with one in money")]
+    wins: Annotated[int, Field(description="above 0, by money, else by R")]
+    losses: Annotated[int, Field(description="below 0")]
+    win_rate: Annotated[Real | None, Field(description="wins / n_known")]
     net_pnl_usd: Annotated[str, Field(description="of closed trades, account currency")]
     open_net_pnl_usd: Annotated[str, Field(description="what open trades realised, paid and received so far")]
     total_net_pnl_usd: Annotated[str, Field(description="of both: the ledger's total")]
@@ -248,7 +249,8 @@ def _sum(amounts: Iterable[Decimal]) -> Decimal:
 
 def _summary(figures: Performance, closed: Decimal, total: Decimal) -> PerformanceSummary:
     return PerformanceSummary(
-        currency=figures.currency, n=figures.n, n_priced=figures.n_priced, wins=figures.wins, losses=figures.losses,
+        currency=figures.currency, n=figures.n, n_known=figures.n_known, n_priced=figures.n_priced, wins=figures.wins,
+        losses=figures.losses,
         win_rate=rounded_figure(figures.win_rate), net_pnl_usd=money(closed) or "0",
         open_net_pnl_usd=money(MONEY.subtract(total, closed)) or "0", total_net_pnl_usd=money(total) or "0",
         profit_factor=rounded_figure(figures.profit_factor), mean_r=rounded_figure(figures.mean_r), n_r=figures.n_r,

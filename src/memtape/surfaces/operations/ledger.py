@@ -216,13 +216,14 @@ def get_strategy_performance(memory: Memory, ask: GetPerformance, caller: Caller
     """
     handle = agent_of(memory, ask)
     found = handle.ledger.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
+    outcomes = handle.ledger.outcome_figures(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
     habits, basis = handle.memories.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
     record = None
     if ask.detail:
         record = handle.ledger.track_record(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
     row = habits_row(habits, handle.agent.settings.currency)
     return performance_answer(
-        handle.agent.id, handle.agent.skill, found, row, ask.strategy, ask.symbol, record, basis.notes
+        handle.agent.id, handle.agent.skill, found, outcomes, row, ask.strategy, ask.symbol, record, basis.notes
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from memtape.core.ledger.performance import Performance
+from memtape.core.memory.outcome_units import OutcomeFigures
 from memtape.surfaces.answers import rounded_figure
 from memtape.surfaces.operations.ledger import EquityAnswer, EquityPoint, get_equity, get_open_positions
 from memtape.surfaces.questions import AsOf
@@ -34,6 +35,7 @@ class AgentCard:
     performance: Performance
     equity: EquitySummary
     n_open: int
+    outcomes: OutcomeFigures | None = None  # if no trade has R: the mean outcome in another unit
 
 
 def agent_card(site: Site, agent: str) -> AgentCard:
@@ -42,7 +44,9 @@ def agent_card(site: Site, agent: str) -> AgentCard:
     performance = site.memory.agent(agent).ledger.performance()
     performance = replace(performance, mean_r=rounded_figure(performance.mean_r))
     equity = equity_summary(site.ask(get_equity, AsOf(agent=agent)))
-    return AgentCard(performance, equity, site.ask(get_open_positions, AsOf(agent=agent)).n)
+    # Episodes are read only if they can say more than the ledger does.
+    outcomes = site.memory.agent(agent).ledger.outcome_figures() if performance.n and not performance.n_r else None
+    return AgentCard(performance, equity, site.ask(get_open_positions, AsOf(agent=agent)).n, outcomes)
 
 
 def equity_summary(equity: EquityAnswer) -> EquitySummary:

@@ -61,7 +61,7 @@ def agent_page(request: PageRequest) -> Response:
     return request.show(
         "agent.html", **table,
         skill=request.ask(show_skill, ShowSkill(id=agent.skill, version=agent.skill_version)),
-        performance=card.performance, equity=card.equity, chart_size=CHART_SIZE,
+        performance=card.performance, outcomes=card.outcomes, equity=card.equity, chart_size=CHART_SIZE,
         positions=trades.open_positions(),
         decisions=[(decision, trades.by_decision(decision.id)) for decision in decisions],
         discrepancies=trades.discrepancies(), venue=_venue_notes(request),

@@ -25,20 +25,20 @@ class ModeTotal:
     agents: int = 0
     n: int = 0
     n_open: int = 0
-    n_priced: int = 0
+    n_known: int = 0
     wins: int = 0
     net: Decimal = Decimal(0)
 
     @property
     def win_rate(self) -> float | None:
         """Over all their trades with a known outcome."""
-        return self.wins / self.n_priced if self.n_priced else None
+        return self.wins / self.n_known if self.n_known else None
 
     def plus(self, card: AgentCard) -> ModeTotal:
         """The total with one more agent."""
         did = card.performance
         return ModeTotal(
-            self.mode, self.currency, self.agents + 1, self.n + did.n, self.n_open + card.n_open, self.n_priced + did.n_priced,
+            self.mode, self.currency, self.agents + 1, self.n + did.n, self.n_open + card.n_open, self.n_known + did.n_known,
             self.wins + did.wins, self.net + did.net_pnl_usd,
         )  # fmt: skip
 
