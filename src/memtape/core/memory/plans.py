@@ -27,7 +27,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from memtape.core.codec import canonical
 from memtape.core.ids import PlanId
-from memtape.core.memory.predicate import Condition, Predicate, conditions, holds, read_predicate
+from memtape.core.memory.predicate import Predicate, holds, read_predicate
 from memtape.core.memory.situation import Candle
 from memtape.core.values import KEY, STRICT, Key, Label, Line, Time, clean_text, read
 from memtape.errors import Invalid
@@ -36,7 +36,6 @@ Action = Literal["force_exit", "skip_trade", "reduce", "adjust_param", "alert"]
 CAREFUL_FIRST: tuple[Action, ...] = ("force_exit", "skip_trade", "reduce", "adjust_param", "alert")
 
 
-SHARES = frozenset({"drawdown_pct", "drawdown_state", "confidence", "risk_appetite"})  # between 0 and 1
 FireMode = Literal["once", "rising_edge", "every"]
 Maker = Literal["owner", "agent", "reflection", "belief", "affect"]
 PLAN_DAYS = 30
@@ -76,9 +75,7 @@ class Plan:
     def checked(self) -> Plan:
         """Returns the plan if its predicates and parameters are valid. Raises `Invalid` if one is not."""
         _refuse_not_finite("parameters", self.parameters)
-        for condition in conditions(read_predicate(self.trigger, at="trigger_condition")):
-            if condition.field in SHARES and any(isinstance(v, float | int) and v > 1 for v in _values(condition)):
-                raise Invalid(f"trigger_condition.{condition.field}", "is a share and never above 1", "Write 0.15 for 15 %")
+        read_predicate(self.trigger, at="trigger_condition")
         if self.expire_when is not None:
             read_predicate(self.expire_when, at="expire_when")
         if self.action == "reduce" and (self.size_factor is None or self.size_factor >= 1):
@@ -168,10 +165,6 @@ def judge_plan(plan: Plan, look: PlanInputs, fired: int, fired_at: datetime | No
     if plan.fire_mode == "rising_edge" and fired and look.before is not None and holds(trigger, look.before) is True:
         return "holds"
     return "fires"
-
-
-def _values(condition: Condition) -> tuple[object, ...]:
-    return condition.value if isinstance(condition.value, tuple) else (condition.value,)
 
 
 def _predicate(source: Mapping[str, Any]) -> Predicate:

@@ -41,6 +41,7 @@ from memtape.core.memory.predicate import (
     conditions,
 )
 
+SHARES = frozenset({"drawdown_pct", "drawdown_state", "confidence", "risk_appetite"})  # usually between 0 and 1
 LOOKS_BACK = frozenset({"changed", "crosses_above", "crosses_below"})
 MAX_PAIRS = 4_000  # values of one field, now and before, that are compared
 MAX_BRANCHES = 20_000  # choices between the parts of `any`
@@ -103,6 +104,24 @@ def trigger_warning(predicate: Predicate, labels: Mapping[str, Iterable[str]] | 
     except _SearchTooLong:
         return None
     return None
+
+
+def share_warnings(predicate: Predicate) -> list[str]:
+    """Returns a warning for each share that a trigger compares with a number above 1: most likely a percentage is meant.
+
+    >>> from memtape.core.memory.predicate import read_predicate
+    >>> share_warnings(read_predicate({"field": "drawdown_pct", "op": "gt", "value": 15}))
+    ['compares drawdown_pct with 15, and it is a share: write 0.15 for 15 %']
+    """
+    found: list[str] = []
+    for condition in conditions(predicate):
+        numbers = [value for value in _named(condition) if isinstance(value, float | int)] if condition.field in SHARES else []
+        found += [
+            f"compares {condition.field} with {number:g}, and it is a share: write {number / 100:g} for {number:g} %"
+            for number in numbers
+            if number > 1
+        ]
+    return list(dict.fromkeys(found))
 
 
 def unknown_labels(predicate: Predicate) -> list[str]:

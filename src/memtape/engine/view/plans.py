@@ -21,7 +21,7 @@ from memtape.core.memory.plans import (
 )
 from memtape.core.memory.predicate import conditions, read_predicate
 from memtape.core.memory.situation import LABELS, NUMBERS
-from memtape.core.memory.trigger_check import trigger_warning, unknown_labels
+from memtape.core.memory.trigger_check import share_warnings, trigger_warning, unknown_labels
 from memtape.core.observed import ANY, Situation
 from memtape.core.values import read
 from memtape.engine.view.plan_log import plan_firings
@@ -102,7 +102,7 @@ def plan_views(
 
 
 def plan_warnings(view: View, plan: Plan) -> tuple[str, ...]:
-    """What the owner should know about a plan's conditions: that one can never hold, or always holds."""
+    """What the owner should know about a plan's conditions: one can never hold, always holds, or takes percent for a share."""
     found: list[str] = []
     for name, source in (("trigger_condition", plan.trigger), ("expire_when", plan.expire_when)):
         if source is not None:
@@ -110,6 +110,7 @@ def plan_warnings(view: View, plan: Plan) -> tuple[str, ...]:
             labels = labels_in_use(view) if unknown_labels(predicate) else {}
             if (warning := trigger_warning(predicate, labels)) is not None:
                 found.append(f"{name} {warning}")
+            found += [f"{name} {warning}" for warning in share_warnings(predicate)]
     return tuple(found)
 
 
