@@ -561,13 +561,9 @@ def test_a_model_neither_speaks_for_the_owner_nor_confirms_its_own_plan(diary):
         perform(Memory.of(diary.resources), operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]}, model)
     confirmed = perform(Memory.of(diary.resources), operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]}, owner)
     assert confirmed["plan"]["status"] == "active"
-    with pytest.raises(Invalid, match="share"):
-        perform(
-            Memory.of(diary.resources),
-            operations["create_trading_plan"],
-            {**plan, "trigger_condition": {"field": "drawdown_pct", "op": "gt", "value": 15}},
-            owner,
-        )
+    in_percent = {**plan, "trigger_condition": {"field": "drawdown_pct", "op": "gt", "value": 15}}
+    accepted = perform(Memory.of(diary.resources), operations["create_trading_plan"], in_percent, owner)
+    assert "write 0.15 for 15 %" in str(accepted)
 
 
 def test_the_default_agent_answers_before_it_was_ever_written_to(memory):

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memtape.core.ids import PlanId
 from memtape.core.memory.plans import Plan
 from memtape.core.memory.predicate import FIELDS, holds, read_predicate
 from memtape.core.memory.trigger_check import share_warnings, trigger_warning
@@ -148,7 +149,7 @@ def test_no_situation_contradicts_a_warning(source, moments):
 
 @pytest.mark.parametrize("field", ["drawdown_pct", "drawdown_state", "confidence", "risk_appetite"])
 def test_a_percentage_in_place_of_a_share_is_accepted_with_a_warning(field):
-    plan = Plan(trigger={"field": field, "op": "gt", "value": 15}, action="skip_trade", reasoning="too deep").checked()
+    plan = Plan(id=PlanId("deep"), trigger={"field": field, "op": "gt", "value": 15}, action="skip_trade", reasoning="too deep").checked()
     assert share_warnings(read_predicate(plan.trigger)) == [
         f"compares {field} with 15, and it is a share: write 0.15 for 15 %"
     ]

@@ -34,8 +34,6 @@ from memtape.errors import Invalid
 
 Action = Literal["force_exit", "skip_trade", "reduce", "adjust_param", "alert"]
 CAREFUL_FIRST: tuple[Action, ...] = ("force_exit", "skip_trade", "reduce", "adjust_param", "alert")
-
-
 FireMode = Literal["once", "rising_edge", "every"]
 Maker = Literal["owner", "agent", "reflection", "belief", "affect"]
 PLAN_DAYS = 30
