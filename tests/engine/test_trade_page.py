@@ -93,13 +93,36 @@ def test_labels_are_asked_for_in_any_of_their_words_and_sorts_by_the_names_of_co
 
 @pytest.mark.parametrize(
     ("field", "value", "named"),
-    [("regime", "moonlight", "trending_up"), ("session", "mars", "london"), ("volatility", "huge", "extreme"), ("tag", "newss", "news"),
-     ("strategy", "vbb", "vb"), ("outcome", "lost", "'scratch'"), ("sort", "luck", "'held'"), ("date", "birth", "'exit'"),
+    [("outcome", "lost", "'scratch'"), ("sort", "luck", "'held'"), ("date", "birth", "'exit'"),
      ("since", "yesterday", "ISO 8601")],
 )  # fmt: skip
 def test_a_value_that_no_filter_knows_is_refused_with_those_that_it_does(journal, memory, field, value, named):
     with pytest.raises(Invalid, match=f"(?s){field}.*{named}"):
         execute(memory, "get_trades", {"agent": journal.agent.id, field: value})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "named"),
+    [("regime", "moonlight", "ranging"), ("session", "mars", "asia"), ("tag", "newss", "news"), ("strategy", "vbb", "vb"),
+     ("symbol", "BTCC", "BTC")],
+)  # fmt: skip
+def test_a_label_tag_strategy_or_symbol_that_no_trade_has_gives_a_note_that_names_those_that_exist(journal, memory, field, value, named):
+    found = execute(memory, "get_trades", {"agent": journal.agent.id, field: value})
+    assert found["trades"] == []
+    [note] = found["notes"]
+    assert value in note and named in note
+
+
+def test_a_period_that_ends_before_it_begins_is_refused(journal, memory):
+    with pytest.raises(Invalid, match="until: is not later than since"):
+        execute(memory, "get_trades", {"agent": journal.agent.id, "since": "2026-02-01", "until": "2026-01-01"})
+
+
+def test_a_cursor_of_the_other_order_is_refused(journal, memory):
+    for sort in ("entry", "net"):
+        page = execute(memory, "get_trades", {"agent": journal.agent.id, "sort": sort, "limit": 2, "order": "asc"})
+        with pytest.raises(Invalid, match="cursor"):
+            execute(memory, "get_trades", {"agent": journal.agent.id, "sort": sort, "order": "desc", "cursor": page["next_cursor"]})
 
 
 def test_a_known_label_that_no_trade_has_gives_an_empty_page(journal, memory):

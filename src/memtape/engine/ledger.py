@@ -60,10 +60,10 @@ class Ledger:
         with self._scope.view(as_of, head) as view:
             return reads.outcome_figures(view, symbol=symbol, strategy=strategy)
 
-    def values_in_use(self) -> dict[str, list[str]]:
-        """What trades can be filtered by: the strategies, labels and tags that they have, by the name of the filter."""
+    def tags_in_use(self) -> list[str]:
+        """The tags that trades have."""
         with self._scope.view() as view:
-            return reads.trade_values_in_use(view)
+            return reads.tags_in_use(view)
 
     def trade(self, id: str, *, as_of: datetime | None = None, head: int | None = None) -> Trade | None:
         """One trade."""

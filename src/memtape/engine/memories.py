@@ -58,12 +58,12 @@ class Memories:
             return reads.recall_situation(view, question)
 
     def notes(
-        self, situation: Situation | None = None, *, symbol: str | None = None, as_of: datetime | None = None,
-        head: int | None = None,
+        self, situation: Situation | None = None, *, symbol: str | None = None, strategy: str | None = None,
+        as_of: datetime | None = None, head: int | None = None,
     ) -> list[str]:  # fmt: skip
-        """What a question asks for and no memory has: labels and a symbol, with those that exist."""
+        """What a question asks for and no memory has: labels, a strategy and a symbol, with those that exist."""
         with self._scope.view(as_of, head) as view:
-            return list(reads.question_notes(view, situation, symbol))
+            return list(reads.question_notes(view, situation, symbol, strategy))
 
     def explain(
         self, id: str, situation: Mapping[str, Any] | None = None, *, as_of: datetime | None = None, head: int | None = None

@@ -347,13 +347,6 @@ class TradeTables(BarTables):
         )
         return [str(value) for (value,) in rows]
 
-    def strategies_in_use(self) -> list[str]:
-        """The strategies of the closed trades of the present, in order."""
-        rows = self.session.all(
-            f"SELECT DISTINCT strategy FROM trades WHERE {MINE} AND known_to IS NULL ORDER BY strategy", self._mine
-        )
-        return [str(value) for (value,) in rows]
-
     def count_closed(self, claims: bool) -> int:
         """How many closed trades stand, with or without those that the agent alone reports."""
         which = "" if claims else " AND quality <> 'claimed'"

@@ -1,4 +1,4 @@
-"""Notes on what a question asks for and no memory has: a label or a symbol that nobody ever traded by.
+"""Notes on what a question asks for and no memory has: a label, a strategy or a symbol that nobody ever traded by.
 
 Such a question is legal and its answer is true, but a spelling mistake looks the same as an absence. The note names what exists.
 
@@ -9,6 +9,8 @@ Such a question is legal and its answer is true, but a spelling mistake looks th
 (['no memory of BTCUSD; did you mean BTC-USD or BTCUSDT?'], [])
 >>> label_notes({"regime": "ranging"}, known)
 ['no memory has a regime']
+>>> strategy_notes("brakeout", KnownValues(symbols=("EURUSD",), strategies=("breakout", "fade")))
+["no memory of strategy 'brakeout'; did you mean breakout?"]
 >>> symbol_notes("XAUUSD", known)
 ['no memory of XAUUSD; known: BTC-USD, BTCUSDT, EURUSD']
 """
@@ -28,9 +30,10 @@ _FIELDS = (("regime", "regimes"), ("volatility_regime", "volatilities"), ("sessi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownValues:
-    """The labels and symbols of an agent's memories, each in order of the alphabet."""
+    """The symbols, strategies and labels of an agent's memories, each in order of the alphabet."""
 
     symbols: tuple[str, ...] = ()
+    strategies: tuple[str, ...] = ()
     regimes: tuple[str, ...] = ()
     volatilities: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
@@ -56,6 +59,26 @@ def symbol_notes(asked: str | None, known: KnownValues) -> list[str]:
     if near := near_symbols(asked, known.symbols):
         return [f"no memory of {asked}; did you mean {_either(near)}?"]
     return [f"no memory of {asked}; {_known(known.symbols)}"]
+
+
+def strategy_notes(asked: str | None, known: KnownValues) -> list[str]:
+    """Returns a note if no memory has the strategy of a question."""
+    if asked is None or asked in known.strategies or not known.symbols:
+        return []
+    if near := near_symbols(asked, known.strategies):
+        return [f"no memory of strategy '{asked}'; did you mean {_either(near)}?"]
+    return [f"no memory of strategy '{asked}'; {_known(known.strategies)}"]
+
+
+def tag_notes(asked: str | None, tags: Sequence[str]) -> list[str]:
+    """Returns a note if no trade has the tag of a question.
+
+    >>> tag_notes("newz", ["fomc", "news"]), tag_notes("news", ["news"]), tag_notes("news", [])
+    (["no trade has the tag 'newz'; known: fomc, news"], [], ["no trade has the tag 'news'; no trade has any"])
+    """
+    if asked is None or asked in tags:
+        return []
+    return [f"no trade has the tag '{asked}'; {_known(tags) if tags else 'no trade has any'}"]
 
 
 def near_symbols(asked: str, symbols: Sequence[str]) -> list[str]:

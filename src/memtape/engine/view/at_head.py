@@ -185,7 +185,7 @@ class ViewAtHead(View):
             return tuple(sorted({value for episode in episodes if (value := getattr(episode, field)) is not None}))
 
         return KnownValues(
-            symbols=values("symbol"), regimes=values("regime"),
+            symbols=values("symbol"), strategies=values("strategy"), regimes=values("regime"),
             volatilities=values("volatility_regime"), sessions=values("session"),
         )  # fmt: skip
 

@@ -19,9 +19,7 @@ from memtape.core.memory.outcome_units import OutcomeFigures
 from memtape.core.observed import Bar, CashFlow, Decision, EquityMark, Run
 from memtape.core.values import MONEY, ZERO, read
 from memtape.engine.view.view import AnswerBasis, TradeFilter, View
-from memtape.store.trades import LabelColumn
 
-LABEL_COLUMNS: tuple[LabelColumn, ...] = ("regime", "volatility_regime", "session")
 HELD_SYMBOLS = 20  # the most traded ones, compared with holding them
 
 
@@ -75,12 +73,9 @@ def losses(view: View) -> Losses:
     return replace(found, source=AnswerBasis.of(view.as_of, view.claims_count, episodes).source_text)
 
 
-def trade_values_in_use(view: View) -> dict[str, list[str]]:
-    """What trades can be filtered by: the strategies, labels and tags that the trades of the present have."""
-    tags = sorted({tag for text in view.tables.values_in_use("tags") for tag in json.loads(text)})
-    strategies = sorted({view.agent.skill, *view.tables.strategies_in_use()})
-    labels: dict[str, list[str]] = {name: view.tables.values_in_use(name) for name in LABEL_COLUMNS}
-    return {"strategy": strategies, **labels, "tag": tags}
+def tags_in_use(view: View) -> list[str]:
+    """The tags that the trades of the present have."""
+    return sorted({tag for text in view.tables.values_in_use("tags") for tag in json.loads(text)})
 
 
 def orphan_funding(view: View) -> dict[str, Decimal]:

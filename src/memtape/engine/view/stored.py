@@ -252,6 +252,7 @@ class StoredView(View):
 
         return KnownValues(
             symbols=names_present(columns.symbol_code, columns.symbols, mask),
+            strategies=names_present(columns.strategy_code, columns.strategies, mask),
             regimes=names_present(columns.regime_code, columns.regimes, mask),
             volatilities=names_present(columns.volatility_code, columns.volatilities, mask),
             sessions=names_present(columns.session_code, columns.sessions, mask),

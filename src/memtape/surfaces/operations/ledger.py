@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from datetime import datetime, timedelta
@@ -14,15 +13,16 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from memtape.core.codec import micros, moment, plain
 from memtape.core.events import Discrepancy, discrepancy_json
-from memtape.core.labels import VOCABULARIES, LabelKind, StatedSide, fold_label
+from memtape.core.labels import StatedSide, fold_label
 from memtape.core.ledger.performance import trade_totals
 from memtape.core.ledger.trade_page import SORT_FIELDS, DateName, SortName, TradeOutcome, TradePage
 from memtape.core.ledger.trades import Trade, entry_order
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.observed import Decision, Situation
+from memtape.core.recall.unknown_values import tag_notes
 from memtape.core.values import Key, Label, Symbol, Time
 from memtape.engine.view.ledger import MoneyTotals, ledger_totals
-from memtape.errors import FieldProblem, Invalid, Unknown
+from memtape.errors import Invalid, Unknown
 from memtape.surfaces.answer_models import Answer, answer_model
 from memtape.surfaces.answers import PerformanceAnswer, TradeRow, habits_row, optional_time_text, performance_answer, trade_row
 from memtape.surfaces.questions import DEFAULT_AGENT, AsOf, agent_of
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from memtape.surfaces.caller import Caller
 
 GROUP_TABLE = ("name", "n", "net_pnl_usd", "win_rate", "profit_factor", "mean_r")
+ASCENDING = "asc-"  # begins the cursor of a page in ascending order
+SortOrder = Literal["desc", "asc"]
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-MAX_NAMED_VALUES = 20  # in an error
 TRADE_TABLE = ("entry_at", "exit_at", "symbol", "side", "entry_price", "exit_price", "net_pnl_usd", "pnl_r")
 
 
@@ -75,13 +76,15 @@ class GetTrades(AsOf):
     until: Annotated[Time | None, BeforeValidator(_day_ends), Field(description="before this time, or to this day's end")] = None
     date: Annotated[DateName, Field(description="the date that since and until mean")] = "entry"
     sort: Annotated[SortName, BeforeValidator(_sort_name), Field(description="sorted by")] = "entry"
-    order: Annotated[Literal["desc", "asc"], Field(description="desc: newest or largest first; unknown last")] = "desc"
+    order: Annotated[SortOrder, Field(description="desc: newest or largest first; unknown last")] = "desc"
     limit: Annotated[int, Field(ge=1, le=1000, description="trades per page")] = 50
     cursor: Annotated[str | None, Field(max_length=200, description="next_cursor of the previous page")] = None
 
     def page(self) -> TradePage:
         """The page as the ledger takes it, with one trade more: it tells whether there is a next page."""
-        offset, after = _cursor(self.cursor, self.sort)
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise Invalid("until", "is not later than since: no trade can lie between", "Swap them, or leave one out")
+        offset, after = _cursor(self.cursor, self.sort, self.order)
         labels = {
             name: fold_label(kind, text)
             for name, kind, text in (
@@ -107,16 +110,20 @@ class TradesPage(Answer):
     notes: Annotated[list[str], Field(description="what you asked for and no memory has, with what exists", default_factory=list)]
 
 
-def _cursor(text: str | None, sort: SortName) -> tuple[int, tuple[datetime, str] | None]:
+def _cursor(text: str | None, sort: SortName, order: SortOrder) -> tuple[int, tuple[datetime, str] | None]:
     """Where a page goes on: behind an entry if sorted by entry, else after so many trades."""
     if text is None:
         return 0, None
-    place, _, id_ = text.partition("-")
+    is_ascending = text.startswith(ASCENDING)
+    place, _, id_ = text.removeprefix(ASCENDING).partition("-")
+    if is_ascending != (order == "asc"):
+        place = ""
     if sort == "entry" and place.isdigit() and id_.isalnum() and int(place) <= 8_000_000_000_000_000:
         return 0, (moment(int(place)), id_)
     if sort != "entry" and place == sort and id_.isdigit() and len(id_) < 10:
         return int(id_), None
-    raise Invalid("cursor", "is not a cursor of get_trades with this sort", "Give next_cursor of the last page, or leave it out")
+    fix = "Give next_cursor of the last page, or leave it out"
+    raise Invalid("cursor", "is not a cursor of get_trades with this sort and order", fix)
 
 
 @operation(writes=False, columns=TRADE_TABLE)
@@ -126,35 +133,18 @@ def get_trades(memory: Memory, ask: GetTrades, caller: Caller) -> TradesPage:
     found = handle.ledger.trade_page(page, as_of=ask.as_of, head=ask.head)
     notes: list[str] = []
     if not found and ask.cursor is None:
-        in_use = handle.ledger.values_in_use()
-        # A skill that has not traded yet is a strategy too.
-        in_use["strategy"] = sorted({*in_use["strategy"], *(skill.id for skill, _ in memory.skills())})
-        _refuse_unknown_values(page, in_use)
         labels = Situation(regime=page.regime, volatility_regime=page.volatility_regime, session=page.session)
-        notes = handle.memories.notes(labels, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
+        notes = handle.memories.notes(labels, symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
+        notes += tag_notes(page.tag, handle.ledger.tags_in_use()) if page.tag is not None else []
     listed, more = found[: ask.limit], None
     if len(found) > ask.limit:
         last = listed[-1]
-        more = f"{micros(last.entry_at)}-{last.id}" if ask.sort == "entry" else f"{ask.sort}-{page.offset + ask.limit}"
+        place = f"{micros(last.entry_at)}-{last.id}" if ask.sort == "entry" else f"{ask.sort}-{page.offset + ask.limit}"
+        more = ASCENDING + place if ask.order == "asc" else place
     return TradesPage(
         agent=ask.agent or DEFAULT_AGENT, trades=[trade_row(trade) for trade in listed], n=len(listed), next_cursor=more,
         notes=notes,
     )
-
-
-def _refuse_unknown_values(page: TradePage, in_use: Mapping[str, Sequence[str]]) -> None:
-    """Raises `Invalid` for each filter with a value that no trade has and no vocabulary knows."""
-    problems: list[FieldProblem] = []
-    kinds: Mapping[str, LabelKind] = {"regime": "regime", "volatility_regime": "volatility", "session": "session"}
-    for name, asked in (("strategy", page.strategy), *page.by_labels.items(), ("tag", page.tag)):
-        accepted = list(dict.fromkeys([*(VOCABULARIES[kinds[name]] if name in kinds else ()), *in_use[name]]))
-        if asked is not None and asked not in accepted:
-            known = ", ".join(accepted[:MAX_NAMED_VALUES]) + (", ..." if len(accepted) > MAX_NAMED_VALUES else "")
-            field = kinds.get(name, name)
-            problems.append(FieldProblem(field, f"no trade has the {field} '{asked}'", f"Use one of: {known}" if known else ""))
-    if problems:
-        first, *rest = problems
-        raise Invalid(first.field, first.problem, first.fix, *rest)
 
 
 class GetTrade(AsOf):
