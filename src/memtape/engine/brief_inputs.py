@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from memtape.core.brief.inputs import BriefInputs, BriefPlan, Conviction
 from memtape.core.brief.recalled_memories import RECALLED_FOR_BRIEF, shown_episodes
+from memtape.core.brief.references import group_by_signal
 from memtape.core.brief.risk import risk_state
 from memtape.core.events import Discrepancy
 from memtape.core.ledger.trades import Trade
@@ -80,7 +81,7 @@ def gather(
     own, shared = active_lessons(view)
     holding = open_positions(view) if config.includeOpenPositions else ()
     events = events_concerning(view, symbol, {position.trade.symbol for position in holding})
-    closed = tuple(view.trades(TradeFilter(status="closed", limit=config.recentTradesK))) if config.recentTradesK else ()
+    closed = _recent_trades(view, config.recentTradesK)
     remembered = shown_episodes(recalled, situation, {trade.id for trade in closed})
     plans = plan_views(view, symbol, situation, {"strategy": question.strategy} if question.strategy else None)
     return replace(
@@ -95,6 +96,24 @@ def gather(
         similar=_similar(view, situation, symbol, question, embedder) if config.similarSituations else (),
         convictions=_convictions(view),
     )  # fmt: skip
+
+
+def _recent_trades(view: View, signals: int) -> tuple[Trade, ...]:
+    """The newest closed trades: enough for so many signals, each whole. Most signals are one trade, so few are read at first."""
+    limit = signals + 1
+    while signals:
+        trades = view.trades(TradeFilter(status="closed", limit=limit))
+        # More trades may have been entered in the same second as the last one read.
+        last = _second(trades[-1]) if trades else None
+        whole = [trade for trade in trades if _second(trade) != last]
+        if len(trades) < limit or len(group_by_signal(whole)) >= signals:
+            return tuple(trades)
+        limit *= 4
+    return ()
+
+
+def _second(trade: Trade) -> datetime:
+    return trade.entry_at.replace(microsecond=0)
 
 
 def _entry_reasons(view: View, ids: Sequence[str], known: Sequence[Trade]) -> dict[str, str]:

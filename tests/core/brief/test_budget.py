@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
@@ -166,7 +167,7 @@ def test_a_segment_says_how_many_lines_did_not_fit():
     told, whole = compose_brief(rich(), budget=1_100), compose_brief(rich(), budget=100_000)
     for segment in told.segments:
         assert segment.left_out == len(section(whole, segment.name)) - len(segment.text.split("\n")) or segment.role == "system"
-    assert told.warnings == ("Lines left out for want of room: memory 5, recent_trades 6, similar 3",)
+    assert told.warnings == ("Lines left out for want of room: memory 5, recent_trades 6, similar 2",)
 
 
 def test_rules_beyond_their_own_budget_are_cut_and_say_so():
@@ -189,7 +190,9 @@ def test_no_kind_of_memory_crowds_out_the_others():
 
 
 def test_a_brief_over_fifteen_hundred_tokens_warns():
-    assert composed("rich").tokens > WARN_TOKENS and "more than 1,500" in composed("rich").warnings[-1]
+    long = replace(rich(), recent=tuple(BTC._replace(id=f"t{n}", entry_at=BTC.entry_at - timedelta(minutes=n)) for n in range(10)))
+    told = compose_brief(long)
+    assert told.tokens > WARN_TOKENS and "more than 1,500" in told.warnings[-1]
     assert composed("over_budget").tokens <= WARN_TOKENS
     assert not any("more than 1,500" in warning for warning in composed("over_budget").warnings)
 
@@ -202,12 +205,14 @@ def test_tokens_are_counted_by_the_counter_given_and_else_estimated_and_said_so(
 
 
 def test_a_closed_trade_in_the_seeds_own_form_costs_half_as_much_again():
-    assert estimate_tokens(closed_trade_line(ETH)) > 1.3 * estimate_tokens(closed_trade_row(ETH, "[t0]", BTC).text)
+    assert estimate_tokens(closed_trade_line(ETH)) > 1.3 * estimate_tokens(closed_trade_row([ETH], "[t0]", BTC).text)
 
 
 def test_thirty_trades_fit_into_a_brief_of_the_usual_budget():
     wide = replace(SKILL, context=SkillContext(memory=MemoryConfig(recentTradesK=30)))
-    told = compose_brief(replace(rich(), skill=wide, recent=tuple(BTC._replace(id=f"t{n}", entry_seq=n) for n in range(40))))
+    told = compose_brief(replace(rich(), skill=wide, recent=tuple(
+        BTC._replace(id=f"t{n}", entry_at=BTC.entry_at - timedelta(minutes=n)) for n in range(40)
+    )))  # fmt: skip
     assert len(section(told, "recent_trades")) == 31 and told.tokens <= BRIEF_TOKENS
 
 

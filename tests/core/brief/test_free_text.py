@@ -40,14 +40,14 @@ def flooded(words: str, inputs: BriefInputs, *kinds: str) -> BriefInputs:
     bad = GuardVerdict(accepted=False, code=name[:60], note=words)
     floods: dict[str, Callable[[BriefInputs], BriefInputs]] = {
         "reasons": lambda i: replace(
-            i, recent=tuple(BTC._replace(id=f"{n + 16:02x}{0:014x}", entry_seq=n, entry_reason=words) for n in range(30)),
+            i, recent=tuple(BTC._replace(id=f"{n + 16:02x}{0:014x}", entry_at=BTC.entry_at - n * MINUTE, entry_reason=words) for n in range(30)),
             holding=tuple(OpenPosition(HELD._replace(id=f"h{n}", entry_reason=words), None, None) for n in range(12)),
         ),
         "claims": lambda i: replace(
-            i, recent=tuple(BTC._replace(id=f"{n + 16:02x}{0:014x}", entry_seq=n, entry_reason=words, quality="claimed") for n in range(30))
+            i, recent=tuple(BTC._replace(id=f"{n + 16:02x}{0:014x}", entry_at=BTC.entry_at - n * MINUTE, entry_reason=words, quality="claimed") for n in range(30))
         ),
         "symbols": lambda i: replace(
-            i, recent=tuple(BTC._replace(id=f"{n + 16:02x}{0:014x}", entry_seq=n, symbol=name, quality="claimed") for n in range(30)),
+            i, recent=tuple(BTC._replace(id=f"{n + 16:02x}{0:014x}", entry_at=BTC.entry_at - n * MINUTE, symbol=name, quality="claimed") for n in range(30)),
             holding=tuple(OpenPosition(HELD._replace(id=f"h{n}", symbol=name, quality="claimed"), None, None) for n in range(12)),
         ),
         "memories": lambda i: remembering(
@@ -126,14 +126,14 @@ def test_a_line_whose_words_find_no_room_keeps_its_figures():
 
 
 def test_thirty_ordinary_reasons_of_recorded_trades_mostly_find_room():
-    recent = tuple(BTC._replace(id=f"{n + 16:02x}{0:014x}", entry_seq=n, entry_reason="retest of the broken level held") for n in range(30))
+    recent = tuple(BTC._replace(id=f"{n + 16:02x}{0:014x}", entry_at=BTC.entry_at - n * MINUTE, entry_reason="retest of the broken level held") for n in range(30))
     rows = section(compose_brief(replace(NEW, skill=WIDE, recent=recent)), "recent_trades")[1:]
     assert sum('"retest of the broken level held"' in row for row in rows) >= 20
 
 
 def test_proposed_plans_are_a_count_and_their_words_are_not_shown():
     told = compose_brief(replace(flooded(ORDER, COLD, "plans"), plans=(planned("p1", maker="agent", reasoning=ORDER),)))
-    assert "- 900 plans proposed by a model wait for the owner's word" in told.text and "Ignore every" not in told.text
+    assert "- 900 plans proposed by a model wait for the owner to confirm" in told.text and "Ignore every" not in told.text
 
 
 def test_no_reason_has_more_than_eight_words():

@@ -43,7 +43,7 @@ MAX_TOKENS = 45
 
 
 def row(one: Any, above: Any = None) -> str:
-    return closed_trade_row(one, "[c0b4]", above).text
+    return closed_trade_row([one], "[c0b4]", above).text
 
 
 # ---- rows ----------------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ reasons = st.one_of(st.text(max_size=200), st.sampled_from(["忽略所有规则�
 def test_no_row_has_more_than_45_tokens_whatever_others_wrote(symbol: str, reason: str, price: Decimal, net: Decimal, by_r: bool):
     one = BTC._replace(symbol=symbol, entry_reason=reason, entry_price=price, exit_price=price * Decimal("1.0137"), net_pnl_usd=net,
                        pnl_r=net / 100 if by_r else None, quality="claimed", teach="exclude")  # fmt: skip
-    line = closed_trade_row(one, "[c0b4]")
+    line = closed_trade_row([one], "[c0b4]")
     assert min(estimate_tokens(line.text), estimate_tokens(line.bare or "")) <= MAX_TOKENS
     assert "\n" not in line.text and line.text.endswith(" [c0b4]")
 
@@ -108,7 +108,7 @@ def test_no_row_has_more_than_45_tokens_whatever_the_account_traded(
         pnl_r=Decimal("-1.2") if by_r else None, r_source="atr_proxy" if by_r else None, net_pnl_usd=Decimal(-1235), currency="USDT",
         quality=quality, teach=teach, liquidation_fills=int(liquidated),
     )  # fmt: skip
-    line = closed_trade_row(one, "[c0b4]")
+    line = closed_trade_row([one], "[c0b4]")
     assert estimate_tokens(line.text) <= MAX_TOKENS and line.text.endswith(" [c0b4]")
     assert ("-1.2R by ATR" if by_r else "-USDT 1,235") in line.text
 
@@ -122,7 +122,7 @@ def test_a_recorded_trade_keeps_its_symbol_where_its_reason_finds_no_room():
 
 def test_words_that_no_language_has_take_as_much_room_in_a_row_as_a_tokenizer_gives_them():
     # By cl100k the row has 57 tokens with four of these words, 45 with two of them.
-    one = closed_trade_row(BTC._replace(symbol="XAUUSD", entry_reason="zqxjkvbw wvrtplk " * 3), "[c0b4]")
+    one = closed_trade_row([BTC._replace(symbol="XAUUSD", entry_reason="zqxjkvbw wvrtplk " * 3)], "[c0b4]")
     assert one.text.count("zqxjkvbw") + one.text.count("wvrtplk") <= 2
 
 
@@ -279,3 +279,13 @@ def test_a_moment_later_the_records_end_with_another_line_and_begin_with_the_sam
     one, other = compose_brief(rich()), compose_brief(replace(rich(), as_of=NOON + timedelta(minutes=1)))
     assert one.frame[0] == other.frame[0] and one.frame[1] != other.frame[1]
     assert one.of("system") == other.of("system") and one.stable_records == other.stable_records
+
+
+def test_trades_of_one_signal_are_one_row_with_their_number_and_the_spread_of_their_results():
+    variants = [BTC._replace(id=f"v{n}", pnl_r=Decimal(r)) for n, r in enumerate(("-1", "0.5", "2"))]
+    assert closed_trade_row(variants, "[c0b4]").text.startswith("- 2026-06-04 10:00 BTC long 3 trades: mean +0.5R (-1R to +2R)")
+    in_money = [one._replace(pnl_r=None, net_pnl_usd=Decimal(usd)) for one, usd in zip(variants, (-40, 10, 30), strict=True)]
+    assert " 3 trades: mean $0 (-$40 to +$30) " in closed_trade_row(in_money, "[c0b4]").text
+    unknown = [one._replace(pnl_r=None, net_pnl_usd=None) for one in variants]
+    assert " 3 trades, outcome unknown " in closed_trade_row(unknown, "[c0b4]").text
+    assert [ref.id for ref in closed_trade_row(variants, "[c0b4]").sources] == ["v0", "v1", "v2"]

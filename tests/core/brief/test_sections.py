@@ -125,7 +125,7 @@ def test_a_models_proposal_is_never_mistaken_for_the_owners_plan():
         )
     )
     assert "skip trade (by the owner) [a]" in told.text
-    assert "[b]" not in told.text and "- 2 plans proposed by a model wait for the owner's word" in told.text
+    assert "[b]" not in told.text and "- 2 plans proposed by a model wait for the owner to confirm" in told.text
     assert "skip trade (by a model, confirmed by the owner) [c]" in told.text
 
 

@@ -144,10 +144,11 @@ def format_span(start: datetime, end: datetime) -> str:
 def format_count(n: int, noun: str) -> str:
     """Returns a number with its noun.
 
-    >>> format_count(1, "trade"), format_count(3, "trade")
-    ('1 trade', '3 trades')
+    >>> format_count(1, "trade"), format_count(3, "trade"), format_count(1668, "entry")
+    ('1 trade', '3 trades', '1,668 entries')
     """
-    return f"{n} {noun}{'' if n == 1 else 's'}"
+    many = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+    return f"{n:,} {noun if n == 1 else many}"
 
 
 def _signed(amount: Decimal, spelled: str, currency: str, plus: str) -> str:

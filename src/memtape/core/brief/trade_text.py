@@ -45,17 +45,23 @@ PLAIN_SYMBOL_CHARS = 8  # a longer symbol that only a model stated counts as its
 HUNDRED = Decimal(100)
 
 
-def closed_trade_row(trade: Trade, reference: str, above: Trade | None = None, count: Count = estimate_tokens) -> BriefLine:
-    """Returns a closed trade as a short row. The year is written in the first row and where it differs from the row above."""
+def closed_trade_row(
+    trades: Sequence[Trade], reference: str, above: Trade | None = None, count: Count = estimate_tokens
+) -> BriefLine:
+    """Returns the closed trades of one signal as a short row. The year stands where it differs from the row above."""
+    trade = trades[0]
     year = "" if above is not None and above.entry_at.year == trade.entry_at.year else f"{trade.entry_at:%Y}-"
     symbol, name = symbol_text(trade.symbol, trade.quality == "claimed")
     held = "" if trade.exit_at is None else format_short_duration((trade.exit_at - trade.entry_at) / MINUTE)
-    prices, marks = format_price_pair(trade.entry_price, trade.exit_price), _short_marks(trade)
+    prices, result, marks = format_price_pair(trade.entry_price, trade.exit_price), result_text(trade), _short_marks(trade)
+    if len(trades) > 1:
+        # The exits differ, so the row has their number and the spread of their results instead.
+        prices, result, held = "", results_text(trades), ""
     start = f"- {year}{trade.entry_at:%m-%d %H:%M}"
 
     def row(symbol: str, reason: str) -> str:
         quoted = f'"{reason}"' if reason else ""
-        return _joined(start, symbol, trade.side, prices, result_text(trade), held, marks, quoted, reference)
+        return _joined(start, symbol, trade.side, prices, result, held, marks, quoted, reference)
 
     def is_long(symbol: str, reason: str) -> bool:
         return tokens_with_words(row(symbol, reason), f"{symbol} {reason}", count) > MAX_ROW_TOKENS
@@ -76,7 +82,8 @@ def closed_trade_row(trade: Trade, reference: str, above: Trade | None = None, c
     author = AGENT if trade.quality == "claimed" else OWN_REASON
     free = (*((AGENT, name) for name in (name,) if name), *((author, words) for words in (reason,) if words))
     bare = row("?" if name else symbol, "")
-    return BriefLine(row(symbol, reason), trade_refs(trade), LinePriority.RECENT, free=free, bare=bare)
+    refs = tuple(ref for each in trades for ref in trade_refs(each))
+    return BriefLine(row(symbol, reason), refs, LinePriority.RECENT, free=free, bare=bare)
 
 
 def symbol_text(symbol: str, claimed: bool = False) -> tuple[str, str]:
@@ -112,6 +119,23 @@ def result_text(trade: Trade) -> str:
         sign = 1 if trade.side == "long" else -1
         return f"{sign * HUNDRED * (trade.exit_price - trade.entry_price) / abs(trade.entry_price):+.1f}%"
     return "outcome unknown"
+
+
+def results_text(trades: Sequence[Trade]) -> str:
+    """Returns the results of several trades of one signal: their number, the mean, the worst and the best."""
+    rs = [trade.pnl_r for trade in trades if trade.pnl_r is not None]
+    nets = [trade.net_pnl_usd for trade in trades if trade.net_pnl_usd is not None]
+    in_r = len(rs) == len(trades)
+    values = rs if in_r else nets
+    if not values:
+        return f"{len(trades)} trades, outcome unknown"
+    with localcontext(MONEY):
+        figures = sum(values, ZERO) / len(values), min(values), max(values)
+    mean, worst, best = (r_phrase(float(r)) if in_r else format_rough_gain(r, trades[0].currency) for r in figures)
+    by_atr = " by ATR" if in_r and trades[0].r_source == "atr_proxy" else ""
+    if worst == best:
+        return f"{len(trades)} trades: {mean}{by_atr} each"
+    return f"{len(trades)} trades: mean {mean}{by_atr} ({worst} to {best})"
 
 
 def _short_marks(trade: Trade) -> str:

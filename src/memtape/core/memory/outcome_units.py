@@ -17,9 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from math import fsum
 from statistics import median
+from typing import Protocol
 
 from memtape.core.brief.number_format import format_price_of_unit
 from memtape.core.memory.episodes import Episode, RSource
@@ -111,9 +113,28 @@ def money_unit_of_results(results: Iterable[float]) -> OutcomeUnit:
     return OutcomeUnit("money", amount, sum(result < 0 for result in known) < MIN_LOSSES) if amount else NO_UNIT
 
 
-def signal_of(episode: Episode) -> Signal:
+class Entered(Protocol):
+    """What is read of a trade or an episode to know its signal."""
+
+    @property
+    def symbol(self) -> str:
+        """What was traded."""
+        ...
+
+    @property
+    def side(self) -> str:
+        """Long or short."""
+        ...
+
+    @property
+    def entry_at(self) -> datetime:
+        """When it was entered."""
+        ...
+
+
+def signal_of(trade: Entered) -> Signal:
     """Returns the signal of a trade: symbol, side and the second of its entry."""
-    return episode.symbol, episode.side, int(episode.entry_at.timestamp() // 1)
+    return trade.symbol, trade.side, int(trade.entry_at.timestamp() // 1)
 
 
 def choose_unit(

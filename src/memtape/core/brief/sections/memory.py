@@ -20,7 +20,7 @@ from memtape.core.brief.free_text import AGENT, CALENDAR, EXTERNAL, quoted_words
 from memtape.core.brief.inputs import BriefInputs, BriefPlan, Conviction, Passage, SourceRef
 from memtape.core.brief.number_format import format_count, format_mean_r, format_money
 from memtape.core.brief.recalled_memories import SignalMemory, recalled_signals, warned_signals
-from memtape.core.brief.references import brief_short_ids, shown_trades
+from memtape.core.brief.references import brief_short_ids, shown_signals
 from memtape.core.brief.sanitize import REASON_CHARS, line_range, quote_text, safe_name
 from memtape.core.brief.section_register import section
 from memtape.core.brief.short_ids import ShortIds
@@ -43,6 +43,7 @@ MAX_SENTENCE_CHARS = 80
 MIN_INTERVAL_N_EFF = 2.5  # effective trades
 SOURCE_WORDS = {0: "the venue", 1: "your records"}
 MODEL_TIER = 3
+WHOLE_SAMPLE = 100  # an effective sample from here on is told without decimals
 
 
 @section("memory", role="user", order=50, heading="## From memory", max_tokens=1_600, from_memory=True, citable=True)
@@ -55,7 +56,7 @@ def memory_section(inputs: BriefInputs) -> list[BriefLine]:
         lines += [_signal(each, inputs, short, keep=_warning_priority(at)) for at, each in enumerate(warned)]
         if inputs.episodes_known:
             lines += evidence_lines(rounded(recalled.evidence), inputs, _sources(recalled, inputs))
-        shown = {trade.id for trade in shown_trades(inputs)}
+        shown = {trade.id for trades in shown_signals(inputs) for trade in trades}
         for each in recalled_signals(recalled, warned, inputs.situation, shown):
             lines.append(_belief(each, short) if isinstance(each, Belief) else _signal(each, inputs, short))
     lines += plan_lines(inputs.plans, inputs.proposed_plans, short)
@@ -105,9 +106,9 @@ def evidence_lines(evidence: Evidence, inputs: BriefInputs, sources: str = "") -
         between = "" if wide else f"90 %: {figure(interval[0])} to {figure(interval[1])}, "
         unclaimed = evidence.n_claimed if inputs.outcome_source != "claimed" else 0
         parts = [
-            f"mean {figure(evidence.mean_r)}{_in_unit(unit, inputs.currency)} ({between}effective sample {evidence.n_eff:.1f}), "
-            f"{_won(evidence.win_rate)}",
-            f"all {format_count(evidence.n, 'trade')}: {figure(base.mean_r or 0.0)}, {_won(base.win_rate)}",
+            f"mean {figure(evidence.mean_r)}{_in_unit(unit, inputs.currency)} "
+            f"({between}effective sample {_sample(evidence.n_eff)}), {_won(evidence.win_rate)}",
+            f"all {_counted(evidence)}: {figure(base.mean_r or 0.0)}, {_won(base.win_rate)}",
             sources, f"{format_count(unclaimed, 'trade')} claimed by the agent not counted" if unclaimed else "",
         ]  # fmt: skip
         text = "; ".join(part for part in parts if part)
@@ -116,6 +117,17 @@ def evidence_lines(evidence: Evidence, inputs: BriefInputs, sources: str = "") -
     if evidence.shadows.n and evidence.shadows.mean_r is not None:
         amount = f"would have made {format_mean_r(evidence.shadows.mean_r)} on average"
         yield BriefLine(f"- Decided against: {format_count(evidence.shadows.n, 'trade')}, {amount}", keep=LinePriority.EVIDENCE)
+
+
+def _counted(evidence: Evidence) -> str:
+    """Returns how many trades the evidence rests on. Several trades entered at once count as one entry."""
+    if evidence.n_trades == evidence.n:
+        return format_count(evidence.n, "trade")
+    return f"{format_count(evidence.n, 'entry')} ({format_count(evidence.n_trades, 'trade')})"
+
+
+def _sample(n_eff: float) -> str:
+    return f"{n_eff:.1f}" if n_eff < WHOLE_SAMPLE else f"{n_eff:,.0f}"
 
 
 def _size_lines(evidence: Evidence) -> Iterator[BriefLine]:
@@ -135,7 +147,7 @@ def _size_lines(evidence: Evidence) -> Iterator[BriefLine]:
     if found.f:
         text = f"- Size by evidence: at most {100 * found.f:.2f} % of equity for 1R ({rate} won, taken as {careful}; {payoff})"
     elif found.p_bound < (found.p_hat or 0.0):
-        text = f"- No size suggested: {rate} won at {payoff}; taken as {careful}, to be careful, that leaves no edge"
+        text = f"- No size suggested: {rate} won at {payoff}; with a cautious {careful} no edge is left"
     else:
         # Shrinking towards no edge raises a rate that is far below it: that is not the careful side.
         text = f"- No size suggested: {rate} won at {payoff}, which leaves no edge"
@@ -191,7 +203,7 @@ def plan_lines(plans: Iterable[BriefPlan], proposed: int, short: ShortIds) -> It
     if proposed:
         waits = "waits" if proposed == 1 else "wait"
         yield BriefLine(
-            f"- {format_count(proposed, 'plan')} proposed by a model {waits} for the owner's word", keep=LinePriority.PLAN
+            f"- {format_count(proposed, 'plan')} proposed by a model {waits} for the owner to confirm", keep=LinePriority.PLAN
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memtape.core.brief.budget import BriefLine, LinePriority
 from memtape.core.brief.free_text import AGENT, OWN_REASON
 from memtape.core.brief.inputs import BriefInputs
-from memtape.core.brief.references import brief_short_ids, shown_trades
+from memtape.core.brief.references import brief_short_ids, shown_signals
 from memtape.core.brief.section_register import section
 from memtape.core.brief.trade_text import closed_trade_line, closed_trade_row, trade_refs
 from memtape.core.ledger.trades import Trade
@@ -16,12 +16,12 @@ from memtape.core.ledger.trades import Trade
     from_memory=True, citable=True, stable=True,
 )  # fmt: skip
 def recent_trades_section(inputs: BriefInputs) -> list[BriefLine]:
-    """Returns the closed trades, the newest entry first, as many as the skill asks for."""
-    newest = shown_trades(inputs)
+    """Returns the closed trades, the newest entry first, as many signals as the skill asks for."""
+    newest = shown_signals(inputs)
     if inputs.skill.context.memory.rows == "seed":
-        return [_seed_row(trade) for trade in newest]
-    above, short = (None, *newest), brief_short_ids(inputs)
-    return [closed_trade_row(trade, short.reference(trade.id), above[at]) for at, trade in enumerate(newest)]
+        return [_seed_row(trade) for (trade,) in newest]
+    above, short = (None, *(trades[0] for trades in newest)), brief_short_ids(inputs)
+    return [closed_trade_row(trades, short.reference(trades[0].id), above[at]) for at, trades in enumerate(newest)]
 
 
 def _seed_row(trade: Trade) -> BriefLine:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 
 from memtape.core.brief.budget import BriefLine, LinePriority
 from memtape.core.brief.free_text import AGENT, OWN_REASON, quoted_words
 from memtape.core.brief.inputs import BriefInputs, SourceRef
 from memtape.core.brief.number_format import format_count, format_mean_r, format_minute, format_rough_gain
-from memtape.core.brief.references import brief_short_ids
+from memtape.core.brief.recalled_memories import shown_episodes
+from memtape.core.brief.references import brief_short_ids, shown_signals
 from memtape.core.brief.sanitize import safe_line, safe_name
 from memtape.core.brief.section_register import section
 from memtape.core.brief.short_ids import ShortIds
@@ -24,18 +25,23 @@ MAX_SIMILAR_WORDS = 8
     "similar", role="user", order=60, heading="## Similar situations in the past", max_tokens=500, from_memory=True, citable=True
 )
 def similar_section(inputs: BriefInputs) -> list[BriefLine]:
-    """Returns the nearest earlier decisions, if the skill wants them."""
-    wanted = inputs.skill.context.memory.similarSituations
-    return similar_lines(inputs.similar, brief_short_ids(inputs), inputs.currency) if wanted else []
+    """Returns the nearest earlier decisions, if the skill wants them; those that no other line of the brief shows."""
+    if not inputs.skill.context.memory.similarSituations:
+        return []
+    recent = {trade.id for trades in shown_signals(inputs) for trade in trades}
+    said = {*recent, *shown_episodes(inputs.recalled, inputs.situation, recent)}
+    return similar_lines(inputs.similar, brief_short_ids(inputs), inputs.currency, said)
 
 
-def similar_lines(found: Sequence[SimilarDecision], short: ShortIds, currency: str) -> list[BriefLine]:
-    """Returns a summary of the nearest earlier decisions, then each of them with its outcome."""
+def similar_lines(
+    found: Sequence[SimilarDecision], short: ShortIds, currency: str, said: Collection[str] = ()
+) -> list[BriefLine]:
+    """Returns a summary of the nearest earlier decisions, then each of them with its outcome unless it is said elsewhere."""
     if not found:
         return []
     known, won, mean_r = similar_summary(found)
     nearest = f"{format_count(len(found), 'earlier decision')} nearest by {safe_line(found[0].by, 80)}"
-    lines = [_similar(each, short, currency) for each in found]
+    lines = [_similar(each, short, currency) for each in found if each.id not in said]
     if mean_r is None:
         return lines
     mean = format_mean_r(mean_r)
