@@ -61,6 +61,10 @@ class Conflict(MemtapeError):
         self.field = field
 
 
+class PermissionDenied(Conflict):
+    """{field}: {problem}. {fix}"""
+
+
 class NeedsRebuild(MemtapeError):
     """The trades of '{stream}' were computed by an older version of the rules. Make a backup, then run: memtape rebuild"""
 

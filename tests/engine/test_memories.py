@@ -10,7 +10,7 @@ import pytest
 
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store
-from memtape.errors import Conflict, Invalid, Unknown
+from memtape.errors import Conflict, Invalid, PermissionDenied, Unknown
 from memtape.store.memories import MemoryTables
 from tests.desk import given_agent
 
@@ -557,7 +557,7 @@ def test_a_model_neither_speaks_for_the_owner_nor_confirms_its_own_plan(diary):
         perform(Memory.of(diary.resources), operations["create_trading_plan"], {**plan, "maker": "owner"}, model)
     made = perform(Memory.of(diary.resources), operations["create_trading_plan"], plan, model)["plan"]
     assert (made["status"], made["maker"], made["tier"]) == ("proposed", "agent", 3)
-    with pytest.raises(Invalid, match="confirm"):
+    with pytest.raises(PermissionDenied, match="Ask the owner to confirm a proposed plan"):
         perform(Memory.of(diary.resources), operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]}, model)
     confirmed = perform(Memory.of(diary.resources), operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]}, owner)
     assert confirmed["plan"]["status"] == "active"

@@ -141,13 +141,13 @@ def test_the_owners_words_are_quoted_from_any_message_of_the_chat_and_from_no_ot
 
 
 def test_the_coach_has_exactly_its_sixteen_tools():
-    assert set(in_tool_set(all_operations(), "coach")) == COACH_SET and len(COACH_SET) == 16
+    assert set(in_tool_set(all_operations(), "coach", Caller("model"))) == COACH_SET and len(COACH_SET) == 16
 
 
 def test_a_chat_offers_the_coach_set_and_no_way_to_an_order_a_lesson_or_a_limit(memory, server, settings):
     say(memory, new_chat(memory), "Hello.")
     offered = offered_tools(server.asked[0])
-    assert offered == set(in_tool_set(all_operations(), "coach"))
+    assert offered == set(in_tool_set(all_operations(), "coach", Caller("model")))
     writing = {name for name in offered if all_operations()[name].writes}
     assert writing == {"remember", "forget", "propose_edit", "set_strategy"}
 

@@ -19,7 +19,7 @@ from memtape.surfaces.caller import Caller
 from memtape.surfaces.registry import find, perform
 from tests.runners.desk import BUY, HELD, MONDAY, RunDesk
 
-MODEL = Caller("model", "gold")
+OWNER, MODEL = Caller("owner"), Caller("model", "gold")
 SETTLING = (1, "100", "105", "99.5", "104.5")  # a bar that reaches the target of BUY
 
 
@@ -217,7 +217,7 @@ def test_a_run_that_goes_over_midnight_belongs_to_the_day_on_which_it_began():
 def tick(desk: RunDesk, number: int, **decision: Any) -> dict[str, Any]:
     at = (desk.clock.at + timedelta(seconds=number)).isoformat()
     data = {"agent": "gold", "id": f"t{number}", "t": at, "marks": {"BTC": "100"}, "decision": {"symbol": "BTC", **decision}}
-    return perform(desk.memory, find("observe_tick"), data, MODEL)
+    return perform(desk.memory, find("observe_tick"), data, OWNER)
 
 
 def test_a_card_inside_a_tick_is_followed_like_one_that_is_recorded_alone():

@@ -20,9 +20,11 @@ from memtape.core.values import Number, Symbol, Time
 from memtape.errors import Conflict, Locked, Unknown
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.cli.commands import add_operations
+from memtape.surfaces.policy import OperationPolicy
 from memtape.surfaces.registry import Operation, operation
 
 DESK: dict[str, Operation] = {}
+FOR_MODELS = OperationPolicy("model", "agent")
 
 
 class Desk:
@@ -43,6 +45,9 @@ class Desk:
 
     def at_one_state(self) -> AbstractContextManager[Desk]:
         return nullcontext(self)
+
+    def bound_to(self, agent: str) -> Desk:
+        return self
 
     def __enter__(self) -> Desk:
         return self
@@ -109,7 +114,7 @@ class Calm(BaseModel):
     count: int
 
 
-@operation(writes=True, tools={"trader"}, aliases=("submit_order",), into=DESK)
+@operation(writes=True, tools={"trader"}, aliases=("submit_order",), policy=FOR_MODELS, into=DESK)
 def place_order(memory: Desk, ask: PlaceOrder, caller: Caller) -> Placed:
     """Place an order.
 
@@ -125,7 +130,7 @@ def place_order(memory: Desk, ask: PlaceOrder, caller: Caller) -> Placed:
         return Placed(**orders[key], duplicate=known)
 
 
-@operation(writes=False, tools={"trader", "coach"}, into=DESK)
+@operation(writes=False, tools={"trader", "coach"}, policy=FOR_MODELS, into=DESK)
 def list_orders(memory: Desk, ask: ListOrders, caller: Caller) -> Orders:
     """The orders of an agent, oldest first."""
     rows = [
@@ -139,7 +144,7 @@ def list_orders(memory: Desk, ask: ListOrders, caller: Caller) -> Orders:
     return Orders(orders=page, where=ask.where, next_cursor=str(start + ask.limit) if more else None)
 
 
-@operation(writes=True, tools={"coach"}, into=DESK)
+@operation(writes=True, tools={"coach"}, policy=FOR_MODELS, into=DESK)
 def make_trouble(memory: Desk, ask: Trouble, caller: Caller) -> Calm:
     """Fail on purpose."""
     if ask.kind == "locked":
@@ -176,7 +181,7 @@ def program() -> typer.Typer:
     def mcp(db: str, agent: str | None = None, tools: str = "full") -> None:
         from memtape.surfaces.mcp import run_stdio
 
-        run_stdio(lambda: Desk(db), agent=agent, tools=tools, operations=DESK)  # type: ignore[arg-type, return-value]
+        run_stdio(lambda: Desk(db), agent=agent, tools=tools, any_agent=True, operations=DESK)  # type: ignore[arg-type, return-value]
 
     def open_memory(db: str | None, owner: str | None = None) -> Desk:
         if db is None:

@@ -43,15 +43,16 @@ class Program:
 
     argv: Sequence[str] = MEMTAPE
     db_option: Sequence[str] = ("--db",)  # what stands before the store for serve and mcp
+    mcp_options: Sequence[str] = ("--tools", "full", "--any-agent", "--reports", "operator")
 
     def environment(self) -> dict[str, str]:
         return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
     @contextmanager
-    def serving(self, db: str, stop: signal.Signals = signal.SIGTERM) -> Iterator[str]:
+    def serving(self, db: str, stop: signal.Signals = signal.SIGTERM, options: Sequence[str] = ()) -> Iterator[str]:
         """The address of a real server on that store; it must end well when it is told to stop."""
         port = _free_port()
-        argv = [*self.argv, "serve", *self.db_option, db, "--port", str(port)]
+        argv = [*self.argv, "serve", *self.db_option, db, "--port", str(port), *options]
         process = subprocess.Popen(argv, env=self.environment())
         try:
             _wait_until_alive(process, port)
@@ -90,7 +91,7 @@ def through_mcp(program: Program, db: str, calls: Sequence[tuple[str, Mapping[st
 
     server = StdioServerParameters(
         command=program.argv[0],
-        args=[*program.argv[1:], "mcp", *program.db_option, db],
+        args=[*program.argv[1:], "mcp", *program.db_option, db, *program.mcp_options],
         env=program.environment(),
     )
 

@@ -36,7 +36,7 @@ def recorded() -> dict[str, list[Any]]:
 # Fields that answers have gained since the store was recorded.
 NEWER = {
     *Trade._fields[Trade._fields.index("exit_item") :], "closed", "open", "all",
-    "open_n", "open_realized_pnl_usd", "open_fees_usd", "open_funding_usd", "open_net_pnl_usd", "your_exposure", "unit", "n_trades",
+    "n_known", "open_n", "open_realized_pnl_usd", "open_fees_usd", "open_funding_usd", "open_net_pnl_usd", "your_exposure", "unit", "n_trades",
     "chosen_by", "difference", "difference_90",
 }  # fmt: skip
 

@@ -10,6 +10,7 @@ import pytest
 
 from memtape.engine import Memory
 from memtape.errors import Invalid, Unknown
+from memtape.surfaces.caller import Caller
 from memtape.surfaces.registry import all_operations, execute, in_tool_set
 from tests.conftest import NOON
 
@@ -156,6 +157,6 @@ def test_what_is_not_there_is_named(memory: Memory) -> None:
 
 
 def test_a_chat_has_both_reads_and_the_calendar() -> None:
-    coach = in_tool_set(all_operations(), "coach")
+    coach = in_tool_set(all_operations(), "coach", Caller("model"))
     assert {"get_skill_performance", "get_my_deployments", "get_upcoming_events"} <= set(coach)
     assert "undo_event_import" not in coach and "record_events" not in coach

@@ -47,7 +47,7 @@ def talk(server: Any, what: Talk, era: str = "auto") -> Any:
 
 
 def server_of(memory: Desk, **options: Any) -> Any:
-    return build_server(lambda: memory, operations=DESK, **options)  # type: ignore[arg-type, return-value]
+    return build_server(lambda: memory, operations=DESK, **{"tools": "full", "any_agent": True, **options})  # type: ignore[arg-type, return-value]
 
 
 def text_of(result: Any) -> str:
@@ -191,7 +191,7 @@ def test_the_store_is_opened_once_and_tried_again_when_it_was_locked(memory):
                 group.start_soon(ask)
         assert len(opened) == 2
 
-    talk(build_server(factory, operations=DESK), what)  # type: ignore[arg-type]
+    talk(build_server(factory, operations=DESK, tools="full"), what)  # type: ignore[arg-type]
 
 
 def test_calls_run_beside_the_loop(memory):
@@ -272,7 +272,7 @@ def test_a_client_that_leaves_at_once_leaves_no_trace(tmp_path):
 @contextmanager
 def serving(memory: Desk, **options: Any) -> Iterator[str]:
     port = _free_port()
-    app = build_app(memory, operations=DESK, **options)  # type: ignore[arg-type]
+    app = build_app(memory, operations=DESK, **{"tools": "full", "any_agent": True, **options})  # type: ignore[arg-type]
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", timeout_graceful_shutdown=2))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -128,10 +128,10 @@ def test_a_surface_speaks_for_its_agent_unless_the_data_names_one(memory):
 
 
 def test_a_tool_set_holds_its_own_and_full_holds_all():
-    assert set(in_tool_set(DESK, "trader")) == {"place_order", "list_orders"}
-    assert set(in_tool_set(DESK, "full")) == set(DESK)
+    assert set(in_tool_set(DESK, "trader", Caller("model"))) == {"place_order", "list_orders"}
+    assert set(in_tool_set(DESK, "full", Caller("model"))) == set(DESK)
     with pytest.raises(Invalid, match=r"tools: there is no tool set 'night'\. Choose one of full, trader, coach"):
-        in_tool_set(DESK, "night")  # type: ignore[arg-type]
+        in_tool_set(DESK, "night", Caller("model"))  # type: ignore[arg-type]
 
 
 def test_the_reference_has_a_paragraph_for_every_operation_and_a_row_for_every_field():

@@ -101,7 +101,7 @@ def test_over_stdio_what_is_written_in_the_workspace_is_found_soon_after(tmp_pat
     (desk / "SOUL.md").write_text("Patience.\n")
     with memtape.open(str(tmp_path / "a.db")) as memory:
         memory.agent_for_writing(None).documents.add(desk)
-    argv = [*MEMTAPE.argv, "mcp", "--db", str(tmp_path / "a.db")]
+    argv = [*MEMTAPE.argv, "mcp", "--tools", "full", "--db", str(tmp_path / "a.db")]
     with subprocess.Popen(argv, env=MEMTAPE.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         numbers = itertools.count(1)
 

@@ -35,9 +35,9 @@ def stored(memory: Memory) -> list[dict[str, Any]]:
 
 
 def test_a_model_remembers_and_forgets_and_has_no_way_to_recall():
-    coach = in_tool_set(all_operations(), "coach")
+    coach = in_tool_set(all_operations(), "coach", Caller("model"))
     assert {"remember", "forget"} <= set(coach) and set(OWNER_ONLY).isdisjoint(coach)
-    assert {"remember", "forget"}.isdisjoint(in_tool_set(all_operations(), "trader"))
+    assert {"remember", "forget"}.isdisjoint(in_tool_set(all_operations(), "trader", Caller("model")))
 
 
 def test_over_mcp_nothing_is_stored_as_asserted_and_the_answer_says_so(memory):

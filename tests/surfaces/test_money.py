@@ -123,9 +123,12 @@ def test_a_correction_that_makes_no_sense_is_refused(memory: Memory, content: di
         ask(memory, "amend_fill", fill_id="f1", content=content)
 
 
-def test_these_operations_are_in_the_full_tool_set_only() -> None:
+def test_a_model_gets_these_operations_only_if_it_may_report_for_the_account() -> None:
+    corrections = {"amend_fill", "void_fill"}
     for tools in TOOL_SETS:
-        assert set(NEW) & set(in_tool_set(all_operations(), tools)) == (set(NEW) if tools == "full" else set())
+        assert set(NEW) & set(in_tool_set(all_operations(), tools, Caller("model"))) <= {"list_instruments"}
+        reporting = set(NEW) & set(in_tool_set(all_operations(), tools, Caller("model", reports=True)))
+        assert reporting == (set(NEW) - corrections if tools == "full" else set())
 
 
 # ---- totals --------------------------------------------------------------------------------------------------------------

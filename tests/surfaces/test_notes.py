@@ -112,7 +112,7 @@ def test_a_model_writes_no_rule_by_a_note(db):
 
 
 def test_the_tool_sets_have_what_they_may_use():
-    trader, coach = (in_tool_set(all_operations(), name) for name in ("trader", "coach"))
+    trader, coach = (in_tool_set(all_operations(), name, Caller("model")) for name in ("trader", "coach"))
     deciding = {"accept_proposal", "reject_proposal", "list_proposals", "get_proposal", "list_notes"}
     assert {"append_note", "propose_edit"} <= set(trader) and deciding.isdisjoint(trader)
     assert "propose_edit" in coach and "append_note" not in coach and deciding.isdisjoint(coach)

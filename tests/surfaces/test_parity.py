@@ -16,6 +16,7 @@ from memtape.core.values import read
 from memtape.engine import Memory
 from memtape.errors import MemtapeError
 from memtape.surfaces.cli.main import app
+from memtape.surfaces.policy import POLICY
 from memtape.surfaces.registry import all_operations
 from memtape.surfaces.translate import error_report
 from tests.effort import SOAK
@@ -171,17 +172,10 @@ CALLS: dict[str, dict[str, Any]] = {
 # cannot be given twice; they are made once here, and their own tests are in tests/engine.
 ONCE = {"index_health", "run_agent", "send_message", "reset_memory", "reexamine_decision", "correct_memory", "label_trade",
         "forget_memory", "delete_agent", "erase_owner", "start_chat", "send_chat", "delete_chat", "set_strategy"}  # fmt: skip
-OWNERS_OWN = {"confirm_plan", "state_belief", "promote_lessons", "retire_lesson", "create_skill", "use_skill_version", "undo_import",
-              "import_file", "cancel_plan", "reindex_documents", "pin_document", "unpin_document", "accept_proposal", "reject_proposal",
-              "amend_fill", "void_fill", "declare_card_type", "configure_agent", "list_facts", "edit_fact", "restore_fact",
-              "promote_fact", "demote_fact", "record_outcome", "undo_event_import", "list_chats", "get_chat",
-              "stop_chat", "confirm_strategy"}  # fmt: skip
-OWNER_ASKED = {"confirm_plan", "promote_lessons", "retire_lesson", "label_trade", "correct_memory", "delete_agent", "erase_owner",
-               "use_skill_version", "undo_import", "import_file", "reindex_documents", "pin_document", "unpin_document", "accept_proposal",
-               "reject_proposal", "amend_fill", "void_fill", "declare_card_type", "configure_agent", "run_agent", "send_message",
-               "reset_memory", "list_facts", "edit_fact", "restore_fact", "promote_fact", "demote_fact",
-               "record_outcome", "undo_event_import", "start_chat", "send_chat", "list_chats", "get_chat", "stop_chat",
-               "delete_chat", "confirm_strategy"}  # fmt: skip
+# Owner only for what is asked here, though a model may call the operation.
+IN_PART = {"state_belief", "create_skill", "cancel_plan", "reindex_documents"}
+OWNERS_OWN = IN_PART | {name for name, policy in POLICY.items() if policy.access == "owner"}
+OWNER_ASKED = {"correct_memory", "reindex_documents"} | {name for name, policy in POLICY.items() if policy.access == "owner"}
 # What each must refuse, with the field that is wrong.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "create_skill": ({"id": "No Spaces"}, "id"),

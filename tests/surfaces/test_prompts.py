@@ -39,10 +39,10 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def talking(db: str, talk: Callable[[Client], Any], *, tools: str = "full", process: bool = False) -> Any:
     """What is said in a session with the server of the agent `desk`, in a process of its own or in this one."""
-    argv = [*PROGRAM.argv[1:], "mcp", "--db", db, "--agent", "desk", "--tools", tools]
+    argv = [*PROGRAM.argv[1:], "mcp", "--db", db, "--agent", "desk", "--tools", tools, "--reports", "operator"]
     server: Any = StdioServerParameters(command=PROGRAM.argv[0], args=argv, env=PROGRAM.environment())
     if not process:
-        server = build_server(lambda: memtape.open(db), agent="desk", tools=tools)
+        server = build_server(lambda: memtape.open(db), agent="desk", tools=tools, reports=True)
 
     async def session() -> Any:
         async with Client(server, mode="2026-07-28") as client:

@@ -68,7 +68,7 @@ async def call_all(server: Any, db: str) -> None:
 def test_by_stdio(store: str) -> None:
     program = Program()
     command = StdioServerParameters(
-        command=program.argv[0], args=[*program.argv[1:], "mcp", "--db", store, "--agent", "gold"], env=program.environment()
+        command=program.argv[0], args=[*program.argv[1:], "mcp", "--db", store, "--agent", "gold", "--tools", "full"], env=program.environment()
     )
     anyio.run(call_all, command, store)
 
@@ -94,5 +94,5 @@ def test_an_unattended_trader_acts_for_its_own_agent_alone(store: str) -> None:
 
 
 def test_by_http(store: str) -> None:
-    with Program().serving(store) as address:
-        anyio.run(call_all, f"{address}/mcp", store)
+    with Program().serving(store, options=("--tools", "full")) as address:
+        anyio.run(call_all, f"{address}/mcp?agent=gold", store)

@@ -152,4 +152,5 @@ class Agent:
 
 
 # The placeholder agent of the owner's own stream, which belongs to no agent.
+DEFAULT_AGENT = "main"  # the agent of a call that names none
 OWNER_AGENT = Agent(id=AgentId("owner"), skill=SkillId("owner"))

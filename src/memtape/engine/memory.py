@@ -23,7 +23,7 @@ from memtape.core.decisions.cards import CardDefinition, read_card_type
 from memtape.core.decisions.schedules import parse_schedule
 from memtape.core.ids import AgentId, OwnerId, SkillId
 from memtape.core.items import OWNER_STREAM, Item
-from memtape.core.skills import ASSUMED_EQUITY, OWNER_AGENT, Agent, AgentSettings, Mode, Skill
+from memtape.core.skills import ASSUMED_EQUITY, DEFAULT_AGENT, OWNER_AGENT, Agent, AgentSettings, Mode, Skill
 from memtape.core.values import read
 from memtape.documents.cache import SHARED_SCOPE
 from memtape.engine.agent import AgentMemory
@@ -37,31 +37,39 @@ from memtape.engine.resources import Resources
 from memtape.engine.strategies import Strategies
 from memtape.engine.view.agent_config import card_type, card_types, configured_agent
 from memtape.engine.view.owner_stream import (
+    agent_ids,
     agent_named,
     find_agent,
+    other_agents,
     skill_from_item,
     skill_of,
     skill_versions,
 )
 from memtape.engine.write.writer import Writer
-from memtape.errors import Conflict, Unknown
+from memtape.errors import Conflict, PermissionDenied, Unknown
 from memtape.plugs.clock import Clock
 from memtape.plugs.models import check_reflector
 from memtape.store.cutoff import EVERYTHING, Cutoff
 from memtape.store.database import Database
 from memtape.store.tables import Tables
 
-DEFAULT_AGENT = "main"
-
 
 class Memory:
     """Everything one owner's agents remember."""
+
+    _only: str | None = None  # the one agent that can be reached; None: all
 
     def __init__(self, database: Database, owner: str = "local", clock: Clock | None = None, **options: Any) -> None:
         """`options` are those of `Resources`: models, embedders, the index of documents."""
         self.resources = Resources(database, owner, clock, **options)
         self._briefs = BriefCache()
         self._share()
+
+    def bound_to(self, agent: str) -> Memory:
+        """The same memory for a caller that may reach one agent only: it neither lists nor opens any other."""
+        memory = Memory.of(self.resources)
+        memory._briefs, memory._only = self._briefs, agent
+        return memory
 
     @classmethod
     def of(cls, resources: Resources) -> Memory:
@@ -81,7 +89,7 @@ class Memory:
         """The same memory in one read transaction: whatever is read of it, by however many calls, is of one state."""
         with self.resources.at_one_state() as resources:
             memory = Memory.of(resources)
-            memory._briefs = self._briefs
+            memory._briefs, memory._only = self._briefs, self._only
             yield memory
 
     @property
@@ -234,6 +242,7 @@ class Memory:
 
     def agent_config(self, id: str, cutoff: Cutoff = EVERYTHING) -> ConfiguredAgent:
         """How an agent is run."""
+        self._require_reachable(id)
         with self.resources.reading(OWNER_STREAM) as tables:
             return configured_agent(tables, agent_named(tables, id, cutoff).id, cutoff)
 
@@ -254,39 +263,49 @@ class Memory:
     def agents(self, cutoff: Cutoff = EVERYTHING) -> list[Agent]:
         """Every agent."""
         with self.resources.reading(OWNER_STREAM) as tables:
-            deleted = {item.key for item in tables.items("agent_deleted", cutoff)}
-            ids = [item.key for item in tables.items("agent", cutoff) if item.key not in deleted]
-            found = [agent_named(tables, id_, cutoff) for id_ in ids]
-        return sorted(found, key=lambda agent: agent.id)
+            found = [agent_named(tables, id_, cutoff) for id_ in agent_ids(tables, cutoff)]
+        return sorted((agent for agent in found if self._only in (None, agent.id)), key=lambda agent: agent.id)
 
     def agent(self, id: str = DEFAULT_AGENT, cutoff: Cutoff = EVERYTHING) -> AgentMemory:
         """The memory of one agent."""
+        self._require_reachable(id)
         with self.resources.reading(OWNER_STREAM) as tables:
             return self._memory_of(agent_named(tables, id, cutoff))
 
     def default_agent(self) -> AgentMemory:
-        """The memory of the default agent; before its first write it exists with nothing in it."""
+        """The memory of the default agent. In a store without agents it exists with nothing in it until its first write."""
+        self._require_reachable(DEFAULT_AGENT)
         with self.resources.reading(OWNER_STREAM) as tables:
             found = find_agent(tables, DEFAULT_AGENT)
+            if found is None and (others := agent_ids(tables)):
+                raise Unknown("agent", "agent", DEFAULT_AGENT, other_agents(others, DEFAULT_AGENT))
         return self._memory_of(found or Agent(id=AgentId(DEFAULT_AGENT), skill=SkillId(DEFAULT_AGENT)))
 
     def agent_for_writing(
         self, id: str | None, *, make: bool = False, settings: Mapping[str, Any] | None = None
     ) -> AgentMemory:
-        """An agent to write to. The default one, and with `make` any, is created on first use: of skill `main`, mode paper.
+        """An agent to write to. With `make` it is created on first use: of skill `main`, mode paper.
 
-        `settings` are those of an agent that is created.
+        So is the default agent in a store without agents. Where there are others, a write that names none is refused, because it
+        was most likely meant for one of them. `settings` are those of an agent that is created.
         """
         name = id or DEFAULT_AGENT
+        self._require_reachable(name)
         if make or name == DEFAULT_AGENT:
             with self.resources.reading(OWNER_STREAM) as tables:
                 exists = find_agent(tables, name) is not None
+                if not exists and id is None and (others := agent_ids(tables)):
+                    raise Unknown("agent", "agent", name, other_agents(others, name))
                 has_skill = bool(skill_versions(tables, DEFAULT_AGENT))
             if not exists:
                 if not has_skill:
                     self.create_skill(DEFAULT_AGENT)
                 self.create_agent(name, skill=DEFAULT_AGENT, settings=settings)
         return self.agent(name)
+
+    def _require_reachable(self, id: str) -> None:
+        if self._only not in (None, id):
+            raise PermissionDenied("agent", f"'{id}' is another agent, permission denied for the model of '{self._only}'")
 
     def _memory_of(self, agent: Agent) -> AgentMemory:
         return AgentMemory(self.resources, agent, self._briefs)

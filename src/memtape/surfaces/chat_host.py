@@ -59,7 +59,7 @@ def chat_tools(memory: Memory, chat: Chat, guard: Callable[[], ChatGuard]) -> Se
         except MemtapeError as error:
             return ToolOutput(str(error), is_error=True)
 
-    served = in_tool_set(all_operations(), "coach")
+    served = in_tool_set(all_operations(), "coach", Caller("model"))
     return [RunTool(name, known.doc, params_schema(known), partial(call, known)) for name, known in served.items()]
 
 

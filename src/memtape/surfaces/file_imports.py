@@ -23,6 +23,7 @@ from memtape.brokers.record_totals import record_counts
 from memtape.core.codec import decimal_text
 from memtape.core.fills import Fill
 from memtape.core.observed import ClosedTrade, Observed
+from memtape.core.skills import DEFAULT_AGENT
 from memtape.core.values import Quantity, Slug, read
 from memtape.engine.write.writer import key_of
 from memtape.errors import Invalid, Unknown
@@ -36,7 +37,6 @@ from memtape.surfaces.import_checks import (
     refuse_bad_rows,
 )
 from memtape.surfaces.journal_imports import import_journal
-from memtape.surfaces.questions import DEFAULT_AGENT
 
 if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory

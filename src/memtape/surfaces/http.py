@@ -103,7 +103,9 @@ def build_app(
     mcp: bool = True,
     web: Callable[[FastAPI], None] | None = None,
     agent: str | None = None,
-    tools: ToolSet = "full",
+    tools: ToolSet = "trader",
+    any_agent: bool = False,
+    reports: bool = False,
     ready: Callable[[], object] | None = None,
     log_rows: Callable[[], int] | None = None,
     operations: Mapping[str, Operation] | None = None,
@@ -111,7 +113,7 @@ def build_app(
     """The application that `memtape serve` runs.
 
     `web` adds the pages; `ready` raises a `MemtapeError` if the store cannot be read; /metrics shows `log_rows`;
-    `tools` is for /mcp, `agent` for /mcp and /v1.
+    `agent` is for /mcp and /v1; `tools`, `any_agent` and `reports` are for /mcp. `/mcp?agent=A` is bound to the agent A.
     """
     derived = operations or all_operations()
     endpoints: list[Callable[[], Any]] = []
@@ -130,7 +132,10 @@ def build_app(
     if mcp:
         from memtape.surfaces.mcp import HttpEndpoint, build_server  # slow to import
 
-        endpoint = HttpEndpoint(build_server(lambda: memory, tools=tools, agent=agent, operations=derived), MAX_BODY)
+        server = build_server(
+            lambda: memory, tools=tools, agent=agent, any_agent=any_agent, reports=reports, operations=derived
+        )
+        endpoint = HttpEndpoint(server, MAX_BODY)
         app.router.routes.append(Route("/mcp", endpoint=endpoint, methods=["POST"]))
         endpoints.append(endpoint.running)
     if web is not None:

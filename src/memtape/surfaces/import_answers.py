@@ -8,8 +8,8 @@ from memtape.brokers.importer import ImportResult
 from memtape.brokers.record_totals import absurd_records, record_totals
 from memtape.brokers.totals import AccountSums, FileTotals, absurd_totals, file_totals
 from memtape.core.ledger.trades import money_text as money
+from memtape.core.skills import DEFAULT_AGENT
 from memtape.surfaces.answers import optional_time_text
-from memtape.surfaces.questions import DEFAULT_AGENT
 
 
 def file_sums(result: ImportResult) -> tuple[dict[str, Any], list[str]]:

@@ -51,6 +51,7 @@ def filled_prompt(memory: Memory, name: str, arguments: Mapping[str, str], calle
     ]
     if problems:
         raise Invalid(*problems[0], *problems[1:])
+    caller.require_own_agent(arguments.get("agent"))
     return found.fill(memory, replace(caller, agent=arguments.get("agent") or caller.agent), arguments)
 
 

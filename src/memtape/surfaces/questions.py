@@ -15,8 +15,6 @@ from memtape.store.cutoff import Cutoff
 if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
 
-DEFAULT_AGENT = "main"
-
 
 class Ask(BaseModel):
     """A question; unknown fields are refused."""

@@ -30,6 +30,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from memtape.core.values import invalid_from
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.caller import Caller
+from memtape.surfaces.policy import OperationPolicy, may_call, policy_of, require_access
 from memtape.surfaces.translate import EVERY_TABLE, Columns, inputs
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Operation:
     command: str | None = None
     columns: Columns = field(default_factory=dict, hash=False)
     waits: bool = False  # it asks a model and may take minutes
+    policy: OperationPolicy | None = None  # of an operation that is not memtape's own; else `policy.py` has it
 
     @property
     def summary(self) -> str:
@@ -78,6 +80,7 @@ def operation(
     command: str | None = None,
     columns: Columns | tuple[str, ...] = (),
     waits: bool = False,
+    policy: OperationPolicy | None = None,
     into: dict[str, Operation] = OPERATIONS,
 ) -> Callable[[F], F]:
     """Enter a function into the register. It stays an ordinary function.
@@ -106,6 +109,7 @@ def operation(
             command=command,
             columns={EVERY_TABLE: columns} if isinstance(columns, tuple) else columns,
             waits=waits,
+            policy=policy,
         )
         _check(made, into)
         into[made.name] = made
@@ -144,15 +148,28 @@ def tool_set(name: str) -> ToolSet:
     raise Invalid("tools", f"there is no tool set '{name}'", f"Choose one of {', '.join(TOOL_SETS)}")
 
 
-def in_tool_set(operations: Mapping[str, Operation], tools: ToolSet) -> dict[str, Operation]:
-    """The operations of a tool set; `full` has all."""
+def reports_as_operator(text: str | None) -> bool:
+    """True if `--reports` says operator: a model may then report what the account does. Raises `Invalid` for other words."""
+    if text not in (None, "operator"):
+        raise Invalid("reports", f"'{text}' is not a role", "Give operator, or leave it out")
+    return text is not None
+
+
+def in_tool_set(operations: Mapping[str, Operation], tools: ToolSet, caller: Caller) -> dict[str, Operation]:
+    """The operations of a tool set that a caller may call; `full` has all, and a caller that reports gets those too."""
     tool_set(tools)
-    return {name: known for name, known in operations.items() if tools == "full" or tools in known.tools}
+    return {
+        name: known
+        for name, known in operations.items()
+        if may_call(known, caller) and (tools == "full" or tools in known.tools)
+    }
 
 
-def tools_for_agent(operations: Mapping[str, Operation], tools: ToolSet, *, review: bool) -> dict[str, Operation]:
+def tools_for_agent(
+    operations: Mapping[str, Operation], tools: ToolSet, caller: Caller, *, review: bool
+) -> dict[str, Operation]:
     """The operations of a tool set for one agent: `trader` has its last decisions only where the owner turned review on."""
-    found = in_tool_set(operations, tools)
+    found = in_tool_set(operations, tools, caller)
     return found if review or tools != "trader" else {name: known for name, known in found.items() if name != REVIEW_TOOL}
 
 
@@ -173,6 +190,7 @@ def perform(memory: Memory, known: Operation, data: object, caller: Caller) -> d
 
     If the operation takes an agent and the data names none, it is the caller's agent.
     """
+    require_access(known, caller)
     if not isinstance(data, Mapping):
         raise Invalid("input", "is not a JSON object", 'Write the fields by name, like {"agent": "main"}')
     if caller.agent is not None and "agent" in known.params.model_fields and data.get("agent") is None:
@@ -182,6 +200,8 @@ def perform(memory: Memory, known: Operation, data: object, caller: Caller) -> d
     except ValidationError as error:
         raise invalid_from(error, lambda: params_schema(known)) from None
     caller.require_own_agent(getattr(ask, "agent", None))
+    if caller.own_agent is not None:
+        memory = memory.bound_to(caller.own_agent)
     if known.writes:
         answer = known.run(memory, ask, caller)
     else:
@@ -227,8 +247,12 @@ def operations_page(operations: Collection[Operation]) -> str:
 
 def paragraph(known: Operation) -> str:
     """One operation as markdown: its description, what it takes, what it returns."""
-    sets = ", ".join(["full", *sorted(known.tools)])
-    lines = [f"## {known.name}", "", known.doc, "", f"{'Writes' if known.writes else 'Reads'}. Tool sets: {sets}."]
+    policy = policy_of(known)
+    sets = {
+        "owner": "Owner only.", "model": f"Tool sets: {', '.join(['full', *sorted(known.tools)])}.",
+        "reports": "Owner, or a model with `--reports operator`.",
+    }[policy.access]  # fmt: skip
+    lines = [f"## {known.name}", "", known.doc, "", f"{'Writes' if known.writes else 'Reads'}. {sets}"]
     if known.command:
         lines.append(f"Short command: `memtape {known.command}`.")
     if known.aliases:

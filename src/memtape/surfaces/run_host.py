@@ -60,7 +60,7 @@ def run_tools(memory: Memory, agent: str) -> Sequence[RunTool]:
     """The tools of a run: the set `trader`, called as a model that is bound to the agent."""
     caller = Caller("model", agent, bound=True)
     review = memory.agent_config(agent).config.review_decisions
-    served = tools_for_agent(all_operations(), "trader", review=review)
+    served = tools_for_agent(all_operations(), "trader", caller, review=review)
     return [
         RunTool(name, known.doc, params_schema(known), partial(_call, memory, known, caller)) for name, known in served.items()
     ]

@@ -36,6 +36,7 @@ OUTCOMES: Mapping[type[MemtapeError], ErrorReport] = {
     errors.Invalid: ErrorReport(422, 2, "Invalid input"),
     errors.Unknown: ErrorReport(404, 2, "Not found"),
     errors.Conflict: ErrorReport(409, 3, "Conflict"),
+    errors.PermissionDenied: ErrorReport(403, 3, "Permission denied"),
     errors.NeedsRebuild: ErrorReport(409, 3, "Needs rebuild"),
     errors.Locked: ErrorReport(503, 3, "Store locked"),
     errors.ReadOnly: ErrorReport(507, 1, "Store not writable"),

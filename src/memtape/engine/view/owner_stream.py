@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from difflib import get_close_matches
 
 from memtape.core.items import StoredItem
 from memtape.core.skills import Agent, Skill
@@ -14,6 +16,7 @@ from memtape.store.cutoff import EVERYTHING, Cutoff
 from memtape.store.tables import Tables
 
 INSTANT = timedelta(microseconds=1)
+MAX_NAMED_AGENTS = 12  # in an error
 
 
 def skill_from_item(item: StoredItem) -> tuple[Skill, int]:
@@ -43,8 +46,28 @@ def agent_named(owner: Tables, id: str, cutoff: Cutoff = EVERYTHING) -> Agent:
     """An agent by its id; raises Unknown if there is none."""
     found = find_agent(owner, id, cutoff)
     if found is None:
-        raise Unknown("agent", "agent", id, "List them with list_agents, or make it with create_agent")
+        raise Unknown("agent", "agent", id, other_agents(agent_ids(owner, cutoff), id))
     return found
+
+
+def agent_ids(owner: Tables, cutoff: Cutoff = EVERYTHING) -> list[str]:
+    """The agents that exist, by id."""
+    deleted = {item.key for item in owner.items("agent_deleted", cutoff)}
+    return sorted(item.key for item in owner.items("agent", cutoff) if item.key not in deleted)
+
+
+def other_agents(ids: Sequence[str], wanted: str) -> str:
+    """What to do if an agent does not exist: the nearest name, or those that exist.
+
+    >>> other_agents(["gold", "swing"], "golt"), other_agents(["gold", "swing"], "main"), other_agents([], "main")
+    ('Did you mean gold?', 'There are: gold, swing', 'There is none yet: create it first')
+    """
+    if near := get_close_matches(wanted, ids, n=3):
+        return f"Did you mean {' or '.join(near)}?"
+    if not ids:
+        return "There is none yet: create it first"
+    more = f" and {len(ids) - MAX_NAMED_AGENTS} more" if len(ids) > MAX_NAMED_AGENTS else ""
+    return f"There are: {', '.join(ids[:MAX_NAMED_AGENTS])}{more}"
 
 
 def skill_of(owner: Tables, agent: Agent, cutoff: Cutoff = EVERYTHING) -> tuple[Skill, int]:

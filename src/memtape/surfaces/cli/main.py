@@ -53,8 +53,10 @@ def serve(
     db: Db = None, owner: Owner = None,
     host: Annotated[str, typer.Option(help="A loopback address.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 takes a free port.", min=0, max=65535)] = PORT,
-    agent: Annotated[str | None, typer.Option(help="The default agent of /mcp and /v1.")] = None,
-    tools: Annotated[str, typer.Option(help="Tool set of /mcp: trader, coach or full.")] = "full",
+    agent: Annotated[str | None, typer.Option(help="The agent of /mcp, and of /v1 where a call names none.")] = None,
+    tools: Annotated[str, typer.Option(help="Tool set of /mcp: trader, coach or full.")] = "trader",
+    any_agent: Annotated[bool, typer.Option("--any-agent", help="Let a model on /mcp reach every agent.")] = False,
+    reports: Annotated[str | None, typer.Option(help="'operator': let a model on /mcp report fills, bars, equity.")] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Serve simulated agents on real prices, from a separate store.")] = False,
 ) -> None:  # fmt: skip
     """Serve the pages, HTTP (/v1) and MCP (/mcp) on loopback."""
@@ -62,7 +64,7 @@ def serve(
         from functools import partial
 
         from memtape.surfaces.http import build_app, listen, run_http
-        from memtape.surfaces.registry import tool_set
+        from memtape.surfaces.registry import reports_as_operator, tool_set
         from memtape.surfaces.web import add_pages
         from memtape.workers.decision_bars import fetching_decision_bars
         from memtape.workers.documents import syncing_documents
@@ -82,7 +84,8 @@ def serve(
                 return sum(memory.agent(each.id).head().seq for each in memory.agents())
 
             application = build_app(
-                memory, web=partial(add_pages, memory=memory), agent=agent, tools=tool_set(tools), ready=memory.agents,
+                memory, web=partial(add_pages, memory=memory), agent=agent, tools=tool_set(tools), any_agent=any_agent,
+                reports=reports_as_operator(reports), ready=memory.agents,
                 log_rows=rows,
             )  # fmt: skip
             runs = running_agents(memory, partial(_scheduled_run, memory))
@@ -145,13 +148,15 @@ def _greeting(at: str, url: str, demo: bool) -> str:
 @app.command()
 def mcp(
     db: Db = None, owner: Owner = None,
-    agent: Annotated[str | None, typer.Option(help="The default agent of the tools.")] = None,
-    tools: Annotated[str, typer.Option("--tools", "--profile", help="trader, coach or full.")] = "full",
+    agent: Annotated[str | None, typer.Option(help="The agent of the tools: no other can be reached. Default: main.")] = None,
+    tools: Annotated[str, typer.Option("--tools", "--profile", help="trader, coach or full.")] = "trader",
+    any_agent: Annotated[bool, typer.Option("--any-agent", help="Let the model reach every agent.")] = False,
+    reports: Annotated[str | None, typer.Option(help="'operator': let the model report fills, bars, equity.")] = None,
 ) -> None:  # fmt: skip
     """Serve MCP on standard input and output, for Claude Code, Cursor and others."""
     with reporting():
         from memtape.surfaces.mcp import run_stdio
-        from memtape.surfaces.registry import tool_set
+        from memtape.surfaces.registry import reports_as_operator, tool_set
 
         minutes = sync_minutes()
 
@@ -160,7 +165,10 @@ def mcp(
 
             return syncing_documents(memory, minutes, ends_seconds=0.2)  # closing the pipe does not wait for a sync
 
-        run_stdio(lambda: open_store(db, owner), tools=tool_set(tools), agent=agent, background=background)
+        run_stdio(
+            lambda: open_store(db, owner), tools=tool_set(tools), agent=agent, any_agent=any_agent,
+            reports=reports_as_operator(reports), background=background,
+        )  # fmt: skip
 
 
 # ---- setting up --------------------------------------------------------------------------------------------------------

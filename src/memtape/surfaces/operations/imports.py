@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from memtape.core.skills import DEFAULT_AGENT
 from memtape.core.values import Key
 from memtape.surfaces.answer_models import Answer, SparseAnswer
 from memtape.surfaces.answers import ReceiptAnswer, receipt_answer
-from memtape.surfaces.questions import DEFAULT_AGENT, AsOf, OfAgent, agent_of
+from memtape.surfaces.questions import AsOf, OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
@@ -128,7 +129,6 @@ def import_file(memory: Memory, ask: FileToImport, caller: Caller) -> ImportAnsw
     """
     from memtape.surfaces.file_imports import file_of_content, import_content
 
-    caller.require_owner("import a file")
     found = import_content(
         memory, file_of_content(ask.file, ask.content, base64=ask.base64), agent=ask.agent, format=ask.format, kind=ask.kind,
         mapping=ask.map, where=ask.where, zone=ask.zone, symbol=ask.symbol, currency=ask.currency,
@@ -185,7 +185,6 @@ class UndoAnswer(ReceiptAnswer):
 @operation(writes=True)
 def undo_import(memory: Memory, ask: UndoImport, caller: Caller) -> UndoAnswer:
     """Undo an import: its rows no longer count, and everything derived from them is recomputed. Owner only."""
-    caller.require_owner("undo an import")
     undone = agent_of(memory, ask).imports.undo(ask.batch)
     written = receipt_answer(undone.receipt)
     return UndoAnswer(

@@ -20,12 +20,13 @@ from memtape.core.ledger.trades import Trade, entry_order
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.observed import Decision, Situation
 from memtape.core.recall.unknown_values import tag_notes
+from memtape.core.skills import DEFAULT_AGENT
 from memtape.core.values import Key, Label, Symbol, Time
 from memtape.engine.view.ledger import MoneyTotals, ledger_totals
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.answer_models import Answer, answer_model
 from memtape.surfaces.answers import PerformanceAnswer, TradeRow, habits_row, optional_time_text, performance_answer, trade_row
-from memtape.surfaces.questions import DEFAULT_AGENT, AsOf, agent_of
+from memtape.surfaces.questions import AsOf, agent_of
 from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:

