@@ -193,7 +193,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "empty_memory": (lambda: NEW, {}),
     "first_trade": (first_trade, {}),
     "rich": (rich, {}),
-    "over_budget": (rich, {"budget": 1_500}),
+    "over_budget": (rich, {"budget": 900}),
     "without_memory": (rich, {"without_memory": True}),
     "claimed_only": (claimed_only, {}),
     "hostile": (hostile, {}),

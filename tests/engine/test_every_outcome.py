@@ -101,7 +101,7 @@ def test_a_win_rate_far_below_no_edge_is_not_said_to_be_raised_to_be_careful(mem
         ask(memory, "remember_trade", symbol="SOL", direction="long", entry_price=100, exit_price=100 + r, pnl_r=r,
             entry_at=entry.isoformat(), exit_at=(entry + timedelta(hours=1)).isoformat(), backfill=True)  # fmt: skip
     text = ask(memory, "get_brief", symbol="SOL")["text"]
-    assert "No size suggested: " in text and "leaves no edge" in text and "to be careful" not in text
+    assert "No size suggested: " in text and "must win to break even" in text and "cautious" not in text
 
 
 def test_the_length_of_a_text_is_counted_in_characters(memory: Memory) -> None:
@@ -114,6 +114,6 @@ def test_a_brief_about_a_symbol_without_a_loss_shows_the_nearest_loss_of_another
     given_claims_of_r_alone(memory)
     for symbol in ("BTC", "SOL"):
         text = ask(memory, "get_brief", symbol=symbol)["text"]
-        assert "- Nearest loss: ETH long lost " in text
+        assert "- Most similar loss: ETH long lost " in text
     past = (NOON - timedelta(hours=12 * 50)).isoformat()
-    assert "Nearest loss" not in ask(memory, "get_brief", symbol="SOL", as_of=past)["text"]
+    assert "Most similar loss" not in ask(memory, "get_brief", symbol="SOL", as_of=past)["text"]

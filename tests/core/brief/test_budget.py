@@ -48,7 +48,7 @@ nasty = st.text(
 def test_no_line_of_the_records_begins_with_anything_but_our_own_marks(text):
     told = compose_brief(hostile(text[:200]), budget=100_000)
     first, *body, last = told.of("user").split("\n")
-    assert first == "BEGIN RECORDS" and last.startswith("END RECORDS as of 2026-06-05T12:00, mark ")
+    assert first == "BEGIN RECORDS" and last.startswith("END RECORDS as of 2026-06-05T12:00, checksum ")
     assert not [line for line in body if line.startswith(("BEGIN RECORDS", "END RECORDS"))]
     for line in body:
         assert line == "" or line in OURS or line.startswith(("- ", "  | "))

@@ -167,9 +167,9 @@ def test_the_days_state_is_told_with_its_numbers():
         state([decided("a", 65), decided("b", 12, refused_by="R3_CAP")], [closed("t", "-120.5")], mood, 10_059), "EUR"
     )
     assert [line.text for line in told] == [
-        "- Rejected in the last hour: R3_CAP 1 (1 of 1 proposal)",
+        "- Rejected in the last hour: 1 of 1 proposal (R3_CAP 1)",
         '- Last rejection, 12 minutes ago: R3_CAP "too large"',
-        "- Orders today: 1 (of 2 decisions)",
+        "- Orders today: 1 (2 decisions)",
         "- Realised today: -EUR 120.50 (-1.2 % of the equity the day began with) in 1 trade",
         "- Losses in a row: 2",
         "- Drawdown: 4.2 % from the peak",

@@ -133,7 +133,7 @@ def test_a_loss_in_another_situation_is_marked_as_far():
     told = compose_brief(
         remembering(NEW, [episode("far", -1.0, regime="ranging", volatility_regime="low", session="asia", price=1.0, atr_d1=9.0)])
     )
-    assert "- Nearest loss: XAU long lost 1R yesterday" in told.text
+    assert "- Most similar loss: XAU long lost 1R yesterday" in told.text
 
 
 def test_a_loss_that_warns_is_not_recalled_a_second_time():

@@ -121,7 +121,7 @@ def _frame(inputs: BriefInputs, whole: Sequence[BriefSection]) -> tuple[str, str
     mark = digest(f"{content}{BETWEEN}{moment}")[:16]
     while mark in content:
         mark = digest(mark + content)[:16]
-    return "BEGIN RECORDS", f"END RECORDS as of {moment}, mark {mark}"
+    return "BEGIN RECORDS", f"END RECORDS as of {moment}, checksum {mark}"
 
 
 def _text(inputs: BriefInputs, whole: Sequence[BriefSection]) -> str:

@@ -39,7 +39,7 @@ def episode_line(
     episode = memory.episode
     symbol, name = symbol_text(episode.symbol, episode.claimed)
     alike, labels = alike_text(episode.situation, now)
-    start = "Nearest loss: " if memory.far else ""
+    start = "Most similar loss: " if memory.far else ""
     end = _deed(memory, as_of, currency, claims_count)
     quoted = few_words(reason)
 
@@ -71,11 +71,16 @@ def _deed(memory: SignalMemory, as_of: datetime, currency: str, claims_count: bo
     by_atr = " by ATR" if r is not None and episode.r_source == "atr_proxy" else ""
     words = f"{outcome_words(r, money, currency)}{by_atr}"
     if episode.claimed and not claims_count:
-        return f"{words} {when} as the agent claims, not confirmed"
+        return f"{words}{_comma(when)} {when} as the agent claims, not confirmed"
     if episode.kind == "shadow":
         made = words.replace("lost", "have lost").replace("made", "have made").replace("ended", "have ended")
         return f"not taken {when} would {made}" if (r, money) != (None, None) else f"not taken {when}"
-    return f"{words} {when}"
+    return f"{words}{_comma(when)} {when}"
+
+
+def _comma(when: str) -> str:
+    """Returns a comma if the next word begins with a digit: `lost $24, 4 months ago`, but `lost $24 yesterday`."""
+    return "," if when[:1].isdigit() else ""
 
 
 def _outcome(episode: Episode, unit: OutcomeUnit) -> tuple[float | None, float | None]:
@@ -90,7 +95,7 @@ def _outcome(episode: Episode, unit: OutcomeUnit) -> tuple[float | None, float |
 
 def _marks(memory: SignalMemory) -> str:
     marks = [
-        format_count(memory.n, "trade") if memory.n > 1 else "", "claimed" if memory.episode.claimed else "",
+        f"{format_count(memory.n, 'trade')} at once" if memory.n > 1 else "", "claimed" if memory.episode.claimed else "",
         "excluded by the owner" if memory.episode.teach in NOT_TAUGHT else "",
     ]  # fmt: skip
     return "; ".join(mark for mark in marks if mark)

@@ -65,6 +65,7 @@ class RiskState:
     unknown: int = 0  # trades closed today whose outcome is unknown or unverified
     losing_streak: int | None = None
     drawdown: float | None = None  # a fraction of the peak
+    drawdown_usd: Decimal = ZERO
     drawdown_limit: float | None = None
     assumption: str = ""  # what must be said beside a percentage of an equity that nobody stated
 
@@ -101,7 +102,9 @@ def risk_state(
         realized_usd=profit, realized_pct=_share(profit, known_equity), closed=tuple(t.id for t in priced),
         unknown=len(closed) - len(priced),
         losing_streak=None if affect is None else affect.consecutive_losses,
-        drawdown=None if affect is None else affect.drawdown, drawdown_limit=None if affect is None else affect.limit,
+        drawdown=None if affect is None else affect.drawdown,
+        drawdown_usd=ZERO if affect is None else Decimal(repr(max(affect.peak_equity - affect.equity, 0.0))),
+        drawdown_limit=None if affect is None else affect.limit,
         assumption="" if affect is None else affect.assumption,
     )  # fmt: skip
 

@@ -208,9 +208,10 @@ def open_lots_line(lots: Sequence[OpenPosition], as_of: datetime, reference: str
         gain = f"unrealised={format_gain(sum(gains, ZERO), first.currency)}" if len(gains) == len(lots) else ""
         price = f"@ {format_number(paid / qty)}" if qty else ""
     mark = "" if lots[0].mark is None else f"mark={format_number(lots[0].mark)}"
-    age = f"held {format_duration(min(held))} to {format_duration(max(held))}"
+    ages = [format_duration(min(held)), format_duration(max(held))]
+    age = f"held {' to '.join(dict.fromkeys(ages))}"
     symbol, name = symbol_text(first.symbol, first.quality == "claimed")
-    facts = _joined(first.side, f"{len(lots)} lots", size, price, mark, gain, age, reference)
+    facts = _joined(first.side, f"{len(lots)} entries", size, price, mark, gain, age, reference)
     return BriefLine(
         f"- {symbol} {facts}", tuple(ref for trade in trades for ref in trade_refs(trade)),
         free=((AGENT, name),) if name else (), bare=f"- {short_symbol(first.symbol, first.quality == 'claimed')} {facts}",

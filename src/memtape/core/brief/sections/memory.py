@@ -21,7 +21,7 @@ from memtape.core.brief.inputs import BriefInputs, BriefPlan, Conviction, Passag
 from memtape.core.brief.number_format import format_count, format_mean_r, format_money
 from memtape.core.brief.recalled_memories import SignalMemory, recalled_signals, warned_signals
 from memtape.core.brief.references import brief_short_ids, shown_signals
-from memtape.core.brief.sanitize import REASON_CHARS, line_range, quote_text, safe_name
+from memtape.core.brief.sanitize import REASON_CHARS, line_range, quote_text, safe_line, safe_name
 from memtape.core.brief.section_register import section
 from memtape.core.brief.short_ids import ShortIds
 from memtape.core.calendar import OPERATOR_TIER, CalendarEvent
@@ -36,13 +36,14 @@ from memtape.core.recall.reference import Recalled
 MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
 NOTE_WORDS = 8
+MANY_MINUTES = 180  # a time from here on is told in hours
 PASSAGE_CHARS, UNTRUSTED_PASSAGE_CHARS = 240, 120
 TITLES_IN_ONE_LINE = 3
 MAX_EVENT_LINES = 4  # if there are more, a last line counts them
 MAX_SENTENCE_CHARS = 80
 MIN_INTERVAL_N_EFF = 2.5  # effective trades
 SOURCE_WORDS = {0: "the venue", 1: "your records"}
-MODEL_TIER = 3
+COMPUTED_TIER, MODEL_TIER = 2, 3
 WHOLE_SAMPLE = 100  # an effective sample from here on is told without decimals
 
 
@@ -94,16 +95,14 @@ def _sources(recalled: Recalled, inputs: BriefInputs) -> str:
 def evidence_lines(evidence: Evidence, inputs: BriefInputs, sources: str = "") -> Iterator[BriefLine]:
     """Yields what all trades say about the situation, and the size that they suggest.
 
-    A mean without an interval rests on one or two trades, which have lines of their own: it is left out.
+    A mean over one or two trades has no interval that a trader can use, and they have lines of their own: it is left out.
     """
     where, free = _where(inputs.situation)
     interval, base = evidence.mean_r_interval, evidence.base
-    if evidence.mean_r is not None and interval is not None:
+    if evidence.mean_r is not None and interval is not None and evidence.n_eff >= MIN_INTERVAL_N_EFF:
         unit = evidence.unit if evidence.unit.source else OutcomeUnit(evidence.r_source)
         figure = _figure(unit)
-        # Two trades have an interval that no trader can use.
-        wide = evidence.n_eff < MIN_INTERVAL_N_EFF
-        between = "" if wide else f"90 %: {figure(interval[0])} to {figure(interval[1])}, "
+        between = f"90 % interval {figure(interval[0])} to {figure(interval[1])}, "
         unclaimed = evidence.n_claimed if inputs.outcome_source != "claimed" else 0
         parts = [
             f"mean {figure(evidence.mean_r)}{_in_unit(unit, inputs.currency)} "
@@ -146,11 +145,14 @@ def _size_lines(evidence: Evidence) -> Iterator[BriefLine]:
     careful = f"{100 * found.p_bound:.0f} %"
     if found.f:
         text = f"- Size by evidence: at most {100 * found.f:.2f} % of equity for 1R ({rate} won, taken as {careful}; {payoff})"
-    elif found.p_bound < (found.p_hat or 0.0):
-        text = f"- No size suggested: {rate} won at {payoff}; with a cautious {careful} no edge is left"
     else:
         # Shrinking towards no edge raises a rate that is far below it: that is not the careful side.
-        text = f"- No size suggested: {rate} won at {payoff}, which leaves no edge"
+        cautious = f", cautious estimate {careful}" if found.p_bound < (found.p_hat or 0.0) else ""
+        even = f"{100 * (found.loss or 0.0) / ((found.loss or 0.0) + found.win):.0f} %"
+        text = (
+            f"- No size suggested: wins average +{found.win:.1f}R and losses -{found.loss or 0.0:.1f}R, "
+            f"so {even} must win to break even; {rate} won{cautious}"
+        )
     yield BriefLine(text, keep=LinePriority.EVIDENCE)
 
 
@@ -183,13 +185,16 @@ def _where(situation: Situation) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 def _belief(belief: Belief, short: ShortIds) -> BriefLine:
     """Returns what is believed, how often it held, and how often it holds otherwise. An induced sentence ends in its figures."""
-    sentence = quote_text(belief.sentence.partition(": ")[0].rstrip("."), MAX_SENTENCE_CHARS)
+    plain = belief.sentence.partition(": ")[0].rstrip(".")
     rate = "" if belief.rate is None else f", {100 * belief.rate:.0f} %"
     base = "" if belief.base_rate is None else f", against {100 * belief.base_rate:.0f} % otherwise"
     counted = f"held in {belief.confirmed} of {format_count(belief.n, 'trade')}{rate}{base}" if belief.n else "not tested yet"
     # An induced belief names the labels of its trades, and those may be a model's own words.
     labels = [(name, str(label)) for name, label in belief.proposition.when.items() if isinstance(label, str)]
     foreign = belief.tier >= MODEL_TIER or any(label_text(name, label)[1] for name, label in labels)
+    # Quotes mean that somebody wrote it: a sentence that memtape made from plain labels has none.
+    is_own = belief.tier == COMPUTED_TIER and not foreign
+    sentence = f"{safe_line(plain, MAX_SENTENCE_CHARS)}:" if is_own else quote_text(plain, MAX_SENTENCE_CHARS)
     free = ((AGENT, sentence),) if foreign else ()
     return BriefLine(
         f"- Belief: {sentence} {counted} {short.reference(belief.id)}", (SourceRef("belief", belief.id, belief.tier),),
@@ -276,7 +281,12 @@ def _grouped(events: Sequence[CalendarEvent]) -> list[list[CalendarEvent]]:
 
 
 def _minutes_until(event: CalendarEvent, as_of: datetime) -> str:
-    return f"in {format_count(round((event.t - as_of) / MINUTE), 'minute')}"
+    minutes = round((event.t - as_of) / MINUTE)
+    if not minutes:
+        return "now"
+    if minutes < MANY_MINUTES:
+        return f"in {format_count(minutes, 'minute')}"
+    return f"in {f'{minutes / 60:.1f}'.removesuffix('.0')} hours"
 
 
 def exposure_text(exposed: PositionExposure, currency: str) -> str:

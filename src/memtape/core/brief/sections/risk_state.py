@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from memtape.core.brief.budget import BriefLine
 from memtape.core.brief.free_text import AGENT
 from memtape.core.brief.inputs import BriefInputs, SourceRef
-from memtape.core.brief.number_format import format_count, format_gain, format_percent
+from memtape.core.brief.number_format import format_count, format_gain, format_money, format_percent
 from memtape.core.brief.risk import RiskState
 from memtape.core.brief.sanitize import REASON_CHARS, quote_text, safe_name
 from memtape.core.brief.section_register import section
@@ -37,14 +37,14 @@ def risk_lines(state: RiskState, currency: str) -> Iterator[BriefLine]:
         n = sum(len(rule.decisions) for rule in state.refused)
         ids = [id for rule in state.refused for id in rule.decisions]
         yield BriefLine(
-            f"- Rejected in the last hour: {by_rule} ({n} of {format_count(state.judged, 'proposal')})", _decisions(ids)
+            f"- Rejected in the last hour: {n} of {format_count(state.judged, 'proposal')} ({by_rule})", _decisions(ids)
         )
     if (last := state.last_refused) is not None:
         note = quote_text(last.note, REASON_CHARS) if last.note else ""
         text = f"- Last rejection, {age_phrase(last.minutes_ago / 1440)}: {_code(last.code)}"
         yield BriefLine(f"{text} {note}".rstrip(), _decisions([last.decision]), free=((AGENT, note),) if note else (), bare=text)
     if state.decisions:
-        yield BriefLine(f"- Orders today: {state.orders} (of {format_count(state.decisions, 'decision')})")
+        yield BriefLine(f"- Orders today: {state.orders} ({format_count(state.decisions, 'decision')})")
     if state.closed:
         share = (
             "" if state.realized_pct is None else f" ({format_percent(state.realized_pct)} % of the equity the day began with)"
@@ -54,11 +54,16 @@ def risk_lines(state: RiskState, currency: str) -> Iterator[BriefLine]:
         yield BriefLine(f"- Realised today: {amount}{share} in {format_count(len(state.closed), 'trade')}", trades)
     if state.unknown:
         yield BriefLine(f"- Closed today, outcome not known for sure: {format_count(state.unknown, 'trade')}")
-    if state.losing_streak:
+    # One loss stands among the recent trades.
+    if (state.losing_streak or 0) > 1:
         yield BriefLine(f"- Losses in a row: {state.losing_streak}")
     fallen = format_percent(100 * max(state.drawdown or 0.0, 0.0))
     if fallen != NO_DRAWDOWN:
-        yield BriefLine(f"- Drawdown: {fallen} % from the peak{state.assumption}")
+        if state.assumption:
+            lost = format_money(state.drawdown_usd, currency)
+            yield BriefLine(f"- Drawdown: {lost} from the peak ({fallen} %{state.assumption})")
+        else:
+            yield BriefLine(f"- Drawdown: {fallen} % from the peak")
 
 
 def _code(code: str) -> str:

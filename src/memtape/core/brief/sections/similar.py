@@ -40,7 +40,7 @@ def similar_lines(
     if not found:
         return []
     known, won, mean_r = similar_summary(found)
-    nearest = f"{format_count(len(found), 'earlier decision')} nearest by {safe_line(found[0].by, 80)}"
+    nearest = f"{format_count(len(found), 'earlier decision')} most similar by {safe_line(found[0].by, 80)}"
     lines = [_similar(each, short, currency) for each in found if each.id not in said]
     if mean_r is None:
         return lines
