@@ -44,3 +44,19 @@ def test_every_door_records_and_asks_by_the_same_label(tmp_path: Path) -> None:
     assert answers[0] is not None and unknown is not None
     assert (answers[0]["n"], answers[0]["notes"], answers[0]["outcomes"]) == (4, [], "claimed by the agent")
     assert unknown["notes"] == ["no memory has session 'frankfurtt'; known: london"]
+
+
+def test_the_market_in_words_is_read_for_labels_and_the_answer_says_which(tmp_path):
+    from memtape.surfaces.registry import execute
+
+    with memtape.open(str(tmp_path / "words.db")) as memory:
+        trade = {"symbol": "XAU", "direction": "long", "entry_price": 100, "exit_price": 99, "pnl_r": -1}
+        told = execute(memory, "remember_trade", trade | {"market_context": "London open, choppy, high volatility"})
+        assert told["notes"] == ["read from market_context: regime ranging, volatility_regime high, session london"]
+        found = execute(memory, "recall_memories", {"symbol": "XAU", "market_context": "quiet Tokyo session"})
+        assert found["notes"][0] == "read from market_context: volatility_regime low, session asia"
+        assert (found["situation"]["session"], found["situation"]["volatility_regime"]) == ("asia", "low")
+        nothing = execute(memory, "recall_memories", {"symbol": "XAU", "market_context": "it looks good"})
+        assert nothing["notes"][0].startswith("no label was read from market_context")
+        stated = execute(memory, "recall_memories", {"context": {"session": "newyork"}, "market_context": "uptrend into London"})
+        assert (stated["situation"]["session"], stated["situation"]["regime"]) == ("newyork", "trending_up")

@@ -70,6 +70,7 @@ _KIND_WORDS: Mapping[LabelKind, frozenset[str]] = {
     "side": frozenset({"side", "position"}),
 }
 UNKNOWN_WORDS = frozenset({"", "unknown", "none", "null", "nan", "n a", "na", "not available", "undefined"})
+_PUNCTUATION = re.compile(r"[^\w\s_/+&.,:>|-]")
 _SEPARATORS = re.compile(r"[\s_\-/+&.,:>|]+")
 
 
@@ -112,6 +113,40 @@ def fold_field(name: str, value: Any) -> Any:
         return value
     # A word like `unknown` says nothing about the market, but a condition on it must keep saying something.
     return fold_label(LABEL_FIELDS[name], value) or value
+
+
+# Words that mean a label where a label is asked for, but something else in a sentence.
+_NOT_IN_SENTENCES = frozenset({
+    "up", "down", "rising", "falling", "flat", "range", "bull", "bear", "lateral", "crisis", "us", "usa", "uk", "eu", "jp", "lon",
+    "america", "european", "low", "high", "normal", "extreme", "very low", "very high", "medium", "average", "regular", "middle",
+    "open", "mid", "med", "avg", "norm", "high volatility",
+})  # fmt: skip
+
+
+def labels_in_text(text: str) -> dict[str, str]:
+    """Returns the labels that a description of the market names, by field of a situation; none of a kind that it names twice.
+
+    >>> labels_in_text("London open, choppy tape, high volatility"), labels_in_text("broke out of the range")
+    ({'regime': 'ranging', 'volatility_regime': 'high', 'session': 'london'}, {})
+    >>> labels_in_text("uptrend in Asia, downtrend in London")
+    {}
+    """
+    words = f" {_folded(_PUNCTUATION.sub(' ', text))} "
+    found: dict[str, str] = {}
+    for name in ("regime", "volatility_regime", "session"):
+        kind, rest, labels = LABEL_FIELDS[name], words, set[str]()
+        spoken = {word: label for word, label in _LABELS[kind].items() if word not in _NOT_IN_SENTENCES and len(word) > 1}
+        if kind == "volatility":
+            # A sentence says `high volatility`; `high` alone is a price.
+            spoken |= {f"{word} {of}": label for word, label in _LABELS[kind].items() for of in ("volatility", "vol")}
+        # The longest first: `london new york` is the overlap, not London.
+        for word in sorted(spoken, key=len, reverse=True):
+            if f" {word} " in rest:
+                labels.add(spoken[word])
+                rest = rest.replace(f" {word} ", "  ")
+        if len(labels) == 1:
+            found[name] = labels.pop()
+    return found
 
 
 def fold_fields(values: Mapping[str, Any]) -> dict[str, Any]:

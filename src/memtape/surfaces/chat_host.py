@@ -13,7 +13,8 @@ from memtape.errors import Invalid, MemtapeError
 from memtape.runners.chat_turn import ChatHost, OnText, answer_turn
 from memtape.runners.protocol import RunTool, ToolOutput
 from memtape.surfaces.caller import Caller
-from memtape.surfaces.registry import Operation, all_operations, in_tool_set, params_schema, perform
+from memtape.surfaces.registry import Operation, all_operations, in_tool_set, perform
+from memtape.surfaces.tool_schema import tool_schema
 from memtape.surfaces.translate import json_text
 
 if TYPE_CHECKING:
@@ -60,7 +61,10 @@ def chat_tools(memory: Memory, chat: Chat, guard: Callable[[], ChatGuard]) -> Se
             return ToolOutput(str(error), is_error=True)
 
     served = in_tool_set(all_operations(), "coach", Caller("model"))
-    return [RunTool(name, known.doc, params_schema(known), partial(call, known)) for name, known in served.items()]
+    return [
+        RunTool(name, known.doc, tool_schema(known, "coach", bound=False), partial(call, known))
+        for name, known in served.items()
+    ]
 
 
 def send_in_background(

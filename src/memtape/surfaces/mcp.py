@@ -40,11 +40,11 @@ from memtape.surfaces.registry import (
     in_tool_set,
     operations_page,
     paragraph,
-    params_schema,
     perform,
     result_schema,
     tools_for_agent,
 )
+from memtape.surfaces.tool_schema import tool_schema
 from memtape.surfaces.translate import json_text, problem
 
 if TYPE_CHECKING:
@@ -133,13 +133,16 @@ def build_server(
     def caller_of(ctx: ServerRequestContext[Any]) -> Caller:
         return _bound_by_address(caller, getattr(ctx.request, "query_params", {}).get("agent"))
 
+    def tool(known: Operation) -> types.Tool:
+        return _tool(known, tools, caller.bound)
+
     async def list_tools(ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         if REVIEW_TOOL not in served or tools != "trader":
-            return types.ListToolsResult(tools=[_tool(known) for known in served.values()])
+            return types.ListToolsResult(tools=[tool(known) for known in served.values()])
         asked = caller_of(ctx).agent
         review = await anyio.to_thread.run_sync(partial(_reviews, memory, asked), limiter=threads)
         listed = tools_for_agent(served, tools, caller, review=review)
-        return types.ListToolsResult(tools=[_tool(known) for known in listed.values()])
+        return types.ListToolsResult(tools=[tool(known) for known in listed.values()])
 
     async def call_tool(ctx: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
@@ -207,7 +210,7 @@ def build_server(
 
     def tool_input_schema(name: str) -> Mapping[str, Any] | None:
         # The SDK asks for it on every 2026-07-28 call over HTTP; without it, it lists all tools each time.
-        return params_schema(served[name]) if name in served else None
+        return tool_schema(served[name], tools, caller.bound) if name in served else None
 
     return Server(
         "memtape",
@@ -261,12 +264,12 @@ def _reviews(memory: Callable[[], Memory], agent: str | None) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _tool(known: Operation) -> types.Tool:
+def _tool(known: Operation, tools: ToolSet, bound: bool) -> types.Tool:
     return types.Tool(
         name=known.name,
         title=known.title,
         description=known.doc,
-        input_schema=params_schema(known),
+        input_schema=tool_schema(known, tools, bound),
         output_schema=result_schema(known),
         annotations=types.ToolAnnotations(
             title=known.title,

@@ -12,7 +12,8 @@ from memtape.errors import Invalid, MemtapeError
 from memtape.runners.conduct import RunHost
 from memtape.runners.protocol import McpCommand, Runner, RunTool, ToolOutput
 from memtape.surfaces.caller import Caller
-from memtape.surfaces.registry import Operation, all_operations, params_schema, perform, tools_for_agent
+from memtape.surfaces.registry import Operation, all_operations, perform, tools_for_agent
+from memtape.surfaces.tool_schema import tool_schema
 from memtape.surfaces.translate import json_text
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def run_tools(memory: Memory, agent: str) -> Sequence[RunTool]:
     review = memory.agent_config(agent).config.review_decisions
     served = tools_for_agent(all_operations(), "trader", caller, review=review)
     return [
-        RunTool(name, known.doc, params_schema(known), partial(_call, memory, known, caller)) for name, known in served.items()
+        RunTool(name, known.doc, tool_schema(known, "trader", bound=True), partial(_call, memory, known, caller))
+        for name, known in served.items()
     ]
 
 

@@ -259,8 +259,8 @@ class LessonsDiff(Answer):
     """The changes between two notes."""
 
     agent: Annotated[str, Field(description="the agent")]
-    earlier: Annotated[str, Field(description="note id")]
-    later: Annotated[str, Field(description="note id")]
+    earlier: Annotated[str, Field(description="id of a note")]
+    later: Annotated[str, Field(description="id of a note")]
     changes: Annotated[list[LessonChangeRow], Field(description="lesson by lesson")]
     n: Annotated[dict[str, int], Field(description="how many were added, removed, changed, kept")]
 
@@ -341,7 +341,7 @@ def retire_lesson(memory: Memory, ask: RetireLesson, caller: Caller) -> ReceiptA
 class PromoteNote(OfAgent):
     """Which note."""
 
-    note_id: Annotated[Key, Field(description="note id")]
+    note_id: Annotated[Key, Field(description="the note whose lessons are shown to every agent of the skill")]
 
 
 @operation(writes=True)

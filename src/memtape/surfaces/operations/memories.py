@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, Field
 
 from memtape.core.codec import plain
-from memtape.core.labels import StatedDirection, StatedSide
+from memtape.core.labels import StatedDirection, StatedSide, labels_in_text
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode
 from memtape.core.observed import Closing, Situation
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _R = Annotated[float, Field(allow_inf_nan=False)]
 
 
+MARKET_CONTEXT = "the market in words; regime, volatility and session are read from it, and the answer says which"
+
+
 class RememberTrade(OfAgent):
     """A trade as the agent reports it; without an exit it is still open."""
 
@@ -44,7 +47,7 @@ class RememberTrade(OfAgent):
     pnl_r: Annotated[_R | None, Field(description="outcome in units of initial risk (R)")] = None
     strategy_name: Annotated[Label | None, Field(validation_alias=AliasChoices("strategy_name", "strategy"),
                              description="default: the agent's skill")] = None  # fmt: skip
-    market_context: Annotated[Line | None, Field(description="the market in words; stored, not scored")] = None
+    market_context: Annotated[Line | None, Field(description=MARKET_CONTEXT)] = None
     context_regime: Annotated[Label | None, Field(description="trending_up, trending_down, ranging, volatile, or your own")] = (
         None
     )
@@ -80,33 +83,49 @@ class CloseTrade(OfAgent):
     backfill: Annotated[bool, Field(description="recorded late: counts as known from its own time, not from now")] = False
 
 
-def _stated_situation(situation: Situation | None, regime: str | None, atr_d1: float | None) -> dict[str, Any] | None:
-    """A situation with the two fields that may be given separately."""
+def _stated_situation(
+    ask: RememberTrade | RecallMemories, situation: Situation | None
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """A situation with what may be stated separately, and notes on what was read from the market in words."""
     own: dict[str, Any] = {} if situation is None else plain(situation)
-    if regime is not None:
-        own["regime"] = regime
-    if atr_d1 is not None:
-        own["atr_d1"] = atr_d1
-    return own or None
+    if ask.context_regime is not None:
+        own["regime"] = ask.context_regime
+    if ask.context_atr_d1 is not None:
+        own["atr_d1"] = ask.context_atr_d1
+    if ask.market_context is None:
+        return own or None, []
+    read = {name: label for name, label in labels_in_text(ask.market_context).items() if name not in own}
+    if not read and not own:
+        return None, ["no label was read from market_context; state them as context, like {\"session\": \"london\"}"]
+    named = ", ".join(f"{name} {label}" for name, label in read.items())
+    return own | read, [f"read from market_context: {named}"] if read else []
+
+
+class RememberedTrade(ReceiptAnswer):
+    """The result of remembering a trade."""
+
+    notes: Annotated[list[str], Field(description="what was read from market_context", default_factory=list)]
 
 
 @operation(writes=True, tools={"trader"}, aliases=("store_trade_memory",))
-def remember_trade(memory: Memory, ask: RememberTrade, caller: Caller) -> ReceiptAnswer:
+def remember_trade(memory: Memory, ask: RememberTrade, caller: Caller) -> RememberedTrade:
     """Remember a trade that the agent reports; all memories learn from it in one transaction.
 
     If there are records of the venue or the owner, this is a claim: its words and confidence are attached to the matching trade
     (same symbol and side, entry within 5 minutes and 0.25 %); its numbers are shown as claimed and not learned from.
     """
+    situation, notes = _stated_situation(ask, ask.situation)
     claim = {
         "trade_id": ask.trade_id, "symbol": ask.symbol, "side": ask.direction, "entry_price": ask.entry_price,
         "exit_price": ask.exit_price, "pnl": ask.pnl, "pnl_r": ask.pnl_r, "strategy": ask.strategy_name,
         "note": ask.market_context,
-        "situation": _stated_situation(ask.situation, ask.context_regime, ask.context_atr_d1), "confidence": ask.confidence,
+        "situation": situation, "confidence": ask.confidence,
         "reflection": ask.reflection, "mae": ask.max_adverse_excursion, "entry_at": ask.entry_at, "exit_at": ask.exit_at,
         "qty": ask.qty, "stop": ask.stop, "target": ask.target, "tags": tuple(ask.tags), "source": ask.source,
     }  # fmt: skip
     handle = memory.agent_for_writing(ask.agent)
-    return receipt_answer(handle.remember_trade({k: v for k, v in claim.items() if v is not None}, backfill=ask.backfill))
+    receipt = handle.remember_trade({k: v for k, v in claim.items() if v is not None}, backfill=ask.backfill)
+    return RememberedTrade(**dict(receipt_answer(receipt)), notes=notes)
 
 
 @operation(writes=True, tools={"trader"})
@@ -128,7 +147,7 @@ class RecallMemories(AsOf):
                        description="the situation; missing fields are unknown. Default: the agent's own")] = None  # fmt: skip
     context_regime: Annotated[Label | None, Field(description="the regime, if context is not given")] = None
     context_atr_d1: Annotated[float | None, Field(ge=0, allow_inf_nan=False, description="ATR(14) of the day")] = None
-    market_context: Annotated[Line | None, Field(description="the market in words; not scored")] = None
+    market_context: Annotated[Line | None, Field(description=MARKET_CONTEXT)] = None
     memory_types: Annotated[list[Kind], Field(description="kinds to rank: episodic, semantic, prospective")] = Field(
         default_factory=lambda: list[Kind](("episodic", "semantic"))
     )
@@ -278,12 +297,14 @@ def recall_memories(memory: Memory, ask: RecallMemories, caller: Caller) -> Reco
     """
     handle = agent_of(memory, ask)
     parameters = tuned(ask.parameters, ask.weights, ask.strength, ask.sharpe)
+    situation, notes = _stated_situation(ask, ask.context)
     found, query, moment = handle.memories.recall(
-        _stated_situation(ask.context, ask.context_regime, ask.context_atr_d1), symbol=ask.symbol, strategy=ask.strategy_name,
+        situation, symbol=ask.symbol, strategy=ask.strategy_name,
         side=ask.side,
         memory_types=ask.memory_types, limit=ask.limit, as_of=ask.as_of, head=ask.head, profile=ask.profile,
         explain=ask.explain, kelly_beside=ask.kelly_beside, parameters=parameters,
     )  # fmt: skip
+    moment = replace(moment, notes=(*notes, *moment.notes))
     return Recollected(
         **basis_of(handle.agent.id, moment), profile=query.profile,
         unit=found.evidence.unit.phrase(query.currency), situation=SituationRow(**plain(query.situation)),

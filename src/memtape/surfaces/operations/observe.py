@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from memtape.core.brief.short_ids import expand_short_ids
+from memtape.core.decisions.outcomes import TRADE_CARD
 from memtape.core.events import BriefNotRecorded, Event
 from memtape.core.fills import Fill, Funding
 from memtape.core.observed import Bars, CashFlow, ClosedTrade, Decision, EquityMark, Tick
-from memtape.errors import Conflict
+from memtape.errors import Conflict, FieldProblem, Invalid
 from memtape.surfaces.answers import ReceiptAnswer, receipt_answer
 from memtape.surfaces.questions import flattened, value_of
 from memtape.surfaces.registry import operation
@@ -30,6 +32,9 @@ _TICK_WORDS = {
     "dividends": "dividends of shares",
 }  # fmt: skip
 
+ACTIONS = ("buy", "sell", "close", "reduce", "hold", "no_trade")  # what a model may decide
+MAX_DECISION_AGE = timedelta(minutes=10)  # of a decision that a model reports
+
 SHOWN = (Annotated[str | None, Field(max_length=8_000, description="receipt of the brief you decided on, from get_brief: "
                    "records that you were shown it")], None)  # fmt: skip
 
@@ -46,7 +51,8 @@ ObserveFunding = flattened(
     "ObserveFunding",
     Funding,
     "funding",
-    {"id": "the source's own id", "symbol": "the position's symbol", "t": "when it was paid"},
+    {"id": "the source's own id", "symbol": "the position's symbol", "t": "when it was paid",
+     "leg": "of a hedged account: LONG, SHORT or the ticket; default: net"},
 )
 
 ObserveTrade = flattened(
@@ -66,6 +72,13 @@ ObserveTrade = flattened(
         "stop": "stop price at entry",
         "target": "target price at entry",
         "trigger": "stop, target, manual, ...",
+        "entry_price": "average price of the entry",
+        "leverage": "of the account at entry, like 3",
+        "entry_reason": "why it was entered",
+        "exit_reason": "why it was closed",
+        "strategy": "label of the strategy; default: the skill",
+        "tags": "your labels",
+        "situation": "the market at entry",
     },
 )
 
@@ -82,7 +95,9 @@ ObserveBars = flattened("ObserveBars", Bars, "delivery", {"bars": "completed bar
 
 RecordDecision = flattened("RecordDecision", Decision, "decision", {
     "id": "default: made from the content", "t": "default: now (of a simulation: its last moment)",
-    "reason": "why, at most 280 characters", "symbol": "what the decision is about", "qty": "base units",
+    "reason": "why, in your own words, at most 280 characters",
+    "action": f"one of {', '.join(ACTIONS)}; your reason for no_trade counts as much as for a trade",
+    "strategy": "label of the strategy; default: the skill", "symbol": "what the decision is about", "qty": "base units",
     "stop": "stop price", "target": "target price", "confidence": "0 to 1", "order_ids": "orders it led to",
     "situation": "the market then", "verdict": "verdict of the guard", "run": "the run that decided", "tags": "your labels",
     "citations": "document lines it is based on"},
@@ -162,9 +177,33 @@ def observe_bars(memory: Memory, ask: ObserveBars, caller: Caller) -> ReceiptAns
 
 @operation(writes=True, tools={"trader"})
 def record_decision(memory: Memory, ask: RecordDecision, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
-    """Record what a run decided, including not to trade.
+    """Record what you decided and why, including not to trade.
 
     Fills that name this decision, or one of its order_ids, take their reason and stop from it, in whatever order they arrive.
     A stop on the wrong side of a stated entry_price is refused.
     """
+    if caller.is_model:
+        _check_models_decision(memory, ask)
     return _decide(memory, ask, Decision)
+
+
+def _check_models_decision(memory: Memory, ask: Any) -> None:
+    """Raises `Invalid` if a model's decision lacks its action or reason, or states another time than now.
+
+    A decision that counts as taken in the past could be one whose outcome is known. A card of another type than a trade has
+    slots in place of an action and a reason.
+    """
+    problems: list[FieldProblem] = []
+    if ask.card in (None, TRADE_CARD):
+        if (ask.action or "").lower() not in ACTIONS:
+            problems.append(FieldProblem("action", "is not one of the fixed words", f"Use one of {', '.join(ACTIONS)}"))
+        if not (ask.reason or ask.slots):
+            problems.append(FieldProblem("reason", "required (why, in your own words, at most 280 characters)"))
+    if ask.backfill:
+        problems.append(FieldProblem("backfill", "owner only, permission denied for a model", "Leave it out"))
+    handle = memory.agent_for_writing(ask.agent)
+    # A simulation has a time of its own.
+    if ask.t is not None and handle.agent.mode != "sim" and abs(ask.t - handle.now()) > MAX_DECISION_AGE:
+        problems.append(FieldProblem("t", "is not the present: a model's decision counts from now", "Leave it out"))
+    if problems:
+        raise Invalid(*problems[0], *problems[1:])

@@ -1,0 +1,64 @@
+"""What the tools cost a model, and what their schemas still say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from memtape.core.brief.budget import estimate_tokens
+from memtape.surfaces.caller import Caller
+from memtape.surfaces.mcp import INSTRUCTIONS
+from memtape.surfaces.registry import ToolSet, all_operations, in_tool_set, params_schema
+from memtape.surfaces.tool_schema import CHECKS, tool_schema
+
+BUDGETS: dict[ToolSet, int] = {"trader": 3_000, "coach": 4_500, "full": 15_000}
+
+
+@pytest.mark.parametrize("tools", BUDGETS)
+@pytest.mark.parametrize("bound", [True, False])
+def test_the_tools_of_a_set_stay_within_its_budget(tools: ToolSet, bound: bool):
+    served = in_tool_set(all_operations(), tools, Caller("model")).values()
+    text = [json.dumps({"name": one.name, "description": one.doc, "inputSchema": tool_schema(one, tools, bound)}) for one in served]
+    # About four bytes are a token; the estimate counts the punctuation of JSON dearer than a tokenizer does.
+    assert min(sum(len(each) for each in text) / 4, sum(map(estimate_tokens, text))) <= BUDGETS[tools]
+
+
+def test_a_schema_has_no_checks_and_every_word():
+    def keys(value: object) -> set[str]:
+        if isinstance(value, dict):
+            return set(value) - set(value.get("properties", {})) | {key for each in value.values() for key in keys(each)}
+        return {key for each in value for key in keys(each)} if isinstance(value, list) else set()
+
+    for known in all_operations().values():
+        listed = tool_schema(known, "full", False)
+        own = listed["properties"]
+        assert "$ref" not in json.dumps(listed) and "null" not in json.dumps(listed)
+        for name, field in own.items():
+            assert field.get("description"), (known.name, name)
+            assert not CHECKS & {key for key in field if key != "title"}, (known.name, name)
+        assert set(listed.get("required", [])) >= set(params_schema(known).get("required", [])), known.name
+
+
+def test_no_parameter_is_described_by_its_own_name():
+    for known in all_operations().values():
+        for name, field in params_schema(known)["properties"].items():
+            assert field["description"].strip(". ").lower() != name.replace("_", " ").lower(), (known.name, name)
+
+
+def test_the_situation_is_told_by_an_example():
+    asked = tool_schema(all_operations()["recall_memories"], "trader", True)["properties"]["context"]
+    assert '"session": "london"' in asked["description"]
+
+
+def test_a_bound_server_does_not_ask_for_the_agent():
+    known = all_operations()["get_brief"]
+    assert "agent" not in tool_schema(known, "trader", True)["properties"]
+    assert "agent" in tool_schema(known, "trader", False)["properties"]
+
+
+def test_the_instructions_state_the_loop_in_at_most_twelve_lines():
+    lines = INSTRUCTIONS.splitlines()
+    assert len(lines) + 1 <= 12
+    told = [INSTRUCTIONS.index(name) for name in ("get_brief", "record_decision", "remember_trade")]
+    assert told == sorted(told)
