@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,28 @@ from memtape.store.tables import outdated_owners
 
 MAX_IDLE_READERS = 4  # connections that wait for the next read; more are opened when more read at once
 WAIT_SECONDS = 5
+PAUSE_SECONDS = (0.0005, 0.005)  # between two attempts to get the lock
 _TYPES = {"money": "TEXT", "text": "TEXT", "int": "INTEGER", "real": "REAL", "options": " STRICT"}
+
+
+class _Patience:
+    """What a connection does while another one holds the lock: it tries again after a short random pause, until a deadline.
+
+    SQLite's own handler waits longer each time, up to a tenth of a second. Among several writers the one that has waited longest
+    then tries least often, and may starve. Short random pauses give each the same chance.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._deadline = seconds, 0.0
+
+    def __call__(self, attempts: int) -> bool:
+        """Returns True if the connection should try again."""
+        if attempts == 0:
+            self._deadline = time.monotonic() + self._seconds
+        if time.monotonic() >= self._deadline:
+            return False
+        time.sleep(random.uniform(*PAUSE_SECONDS))
+        return True
 
 
 class SqliteSession:
@@ -99,7 +121,7 @@ class SqliteDatabase:
             except OSError as error:
                 raise NoStore(url=self.url, problem=f"the folder {folder} cannot be made ({error.strerror})") from None
         connection = apsw.Connection(self.path, vfs=self._vfs)
-        connection.set_busy_timeout(int(self._wait * 1000))
+        connection.set_busy_handler(_Patience(self._wait))
         self.read_only = connection.readonly("main")
         folder = Path(self.path).parent
         if self.read_only and not os.access(folder, os.W_OK) and not Path(f"{self.path}-wal").exists():
