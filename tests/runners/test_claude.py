@@ -176,7 +176,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_memtapes_tools_are_really_called_and_recorded_with_their_times(server: ClaudeServer, runner: ClaudeRunner, store: Path):
-    decision = {"id": "d1", "t": "2026-11-16T08:00:00Z", "symbol": "BTC", "action": "wait", "reason": "the range is unresolved"}
+    decision = {"id": "d1", "symbol": "BTC", "action": "wait", "reason": "the range is unresolved"}
     server.plays(calls("get_brief", {}, "First my brief."), calls("record_decision", decision), says("Recorded."))
     given = runner.run(question(mcp=tools_of(store)))
     assert given.text == "Recorded."

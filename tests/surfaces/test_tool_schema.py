@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import anyio
 import pytest
+from mcp import Client
 
+import memtape
 from memtape.core.brief.budget import estimate_tokens
-from memtape.surfaces.caller import Caller
-from memtape.surfaces.mcp import INSTRUCTIONS
-from memtape.surfaces.registry import ToolSet, all_operations, in_tool_set, params_schema
+from memtape.surfaces.mcp import INSTRUCTIONS, build_server
+from memtape.surfaces.registry import ToolSet, all_operations, params_schema
 from memtape.surfaces.tool_schema import CHECKS, tool_schema
 
 BUDGETS: dict[ToolSet, int] = {"trader": 3_000, "coach": 4_500, "full": 15_000}
@@ -18,8 +21,12 @@ BUDGETS: dict[ToolSet, int] = {"trader": 3_000, "coach": 4_500, "full": 15_000}
 @pytest.mark.parametrize("tools", BUDGETS)
 @pytest.mark.parametrize("bound", [True, False])
 def test_the_tools_of_a_set_stay_within_its_budget(tools: ToolSet, bound: bool):
-    served = in_tool_set(all_operations(), tools, Caller("model")).values()
-    text = [json.dumps({"name": one.name, "description": one.doc, "inputSchema": tool_schema(one, tools, bound)}) for one in served]
+    async def list_tools() -> list[Any]:
+        async with Client(build_server(lambda: memtape.open(":memory:"), tools=tools, any_agent=not bound)) as client:
+            return (await client.list_tools()).tools
+
+    listed = anyio.run(list_tools)
+    text = [json.dumps({"name": one.name, "description": one.description, "inputSchema": one.input_schema}) for one in listed]
     # About four bytes are a token; the estimate counts the punctuation of JSON dearer than a tokenizer does.
     assert min(sum(len(each) for each in text) / 4, sum(map(estimate_tokens, text))) <= BUDGETS[tools]
 
@@ -62,3 +69,11 @@ def test_the_instructions_state_the_loop_in_at_most_twelve_lines():
     assert len(lines) + 1 <= 12
     told = [INSTRUCTIONS.index(name) for name in ("get_brief", "record_decision", "remember_trade")]
     assert told == sorted(told)
+
+
+def test_the_names_of_the_seeds_are_listed_in_full():
+    async def names() -> set[str]:
+        async with Client(build_server(lambda: memtape.open(":memory:"), tools="full")) as client:
+            return {tool.name for tool in (await client.list_tools()).tools}
+
+    assert {"store_trade_memory", "recall_similar_trades"} <= anyio.run(names)

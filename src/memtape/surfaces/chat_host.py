@@ -13,7 +13,8 @@ from memtape.errors import Invalid, MemtapeError
 from memtape.runners.chat_turn import ChatHost, OnText, answer_turn
 from memtape.runners.protocol import RunTool, ToolOutput
 from memtape.surfaces.caller import Caller
-from memtape.surfaces.registry import Operation, all_operations, in_tool_set, perform
+from memtape.surfaces.model_answers import answer_for_model
+from memtape.surfaces.registry import Operation, all_operations, in_tool_set
 from memtape.surfaces.tool_schema import tool_schema
 from memtape.surfaces.translate import json_text
 
@@ -56,7 +57,7 @@ def chat_tools(memory: Memory, chat: Chat, guard: Callable[[], ChatGuard]) -> Se
     def call(known: Operation, data: Mapping[str, Any]) -> ToolOutput:
         caller = Caller("model", chat.start.agent, guard(), chat_id=chat.id, chat_mode=chat.start.mode)
         try:
-            return ToolOutput(json_text(perform(memory, known, dict(data), caller)))
+            return ToolOutput(json_text(answer_for_model(memory, known, dict(data), caller)))
         except MemtapeError as error:
             return ToolOutput(str(error), is_error=True)
 

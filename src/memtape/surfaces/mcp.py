@@ -29,6 +29,7 @@ from mcp.shared.message import SessionMessage
 from memtape.core.skills import DEFAULT_AGENT
 from memtape.errors import MemtapeError, PermissionDenied, Unknown
 from memtape.surfaces.caller import Caller
+from memtape.surfaces.model_answers import answer_for_model
 from memtape.surfaces.policy import DESTRUCTIVE, require_access
 from memtape.surfaces.prompts import PROMPTS, McpPrompt, filled_prompt
 from memtape.surfaces.registry import (
@@ -44,7 +45,7 @@ from memtape.surfaces.registry import (
     result_schema,
     tools_for_agent,
 )
-from memtape.surfaces.tool_schema import tool_schema
+from memtape.surfaces.tool_schema import loose_schema, tool_schema
 from memtape.surfaces.translate import json_text, problem
 
 if TYPE_CHECKING:
@@ -138,7 +139,8 @@ def build_server(
 
     async def list_tools(ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         if REVIEW_TOOL not in served or tools != "trader":
-            return types.ListToolsResult(tools=[tool(known) for known in served.values()])
+            aliases = [_alias(name, known, caller.bound) for known in served.values() for name in known.aliases]
+            return types.ListToolsResult(tools=[*map(tool, served.values()), *(aliases if tools == "full" else ())])
         asked = caller_of(ctx).agent
         review = await anyio.to_thread.run_sync(partial(_reviews, memory, asked), limiter=threads)
         listed = tools_for_agent(served, tools, caller, review=review)
@@ -270,7 +272,7 @@ def _tool(known: Operation, tools: ToolSet, bound: bool) -> types.Tool:
         title=known.title,
         description=known.doc,
         input_schema=tool_schema(known, tools, bound),
-        output_schema=result_schema(known),
+        output_schema=loose_schema(result_schema(known)),
         annotations=types.ToolAnnotations(
             title=known.title,
             read_only_hint=not known.writes,
@@ -281,9 +283,15 @@ def _tool(known: Operation, tools: ToolSet, bound: bool) -> types.Tool:
     )
 
 
+def _alias(name: str, known: Operation, bound: bool) -> types.Tool:
+    """A tool under another name, as some clients know it. Its schema lists the fields that matter most."""
+    listed = _tool(known, "trader", bound)
+    return listed.model_copy(update={"name": name, "title": None, "description": f"Same as {known.name}.", "output_schema": None})
+
+
 def _call(memory: Callable[[], Memory], known: Operation, data: object, caller: Caller) -> types.CallToolResult:
     try:
-        answer = perform(memory(), known, data, caller)
+        answer = answer_for_model(memory(), known, data, caller)
         text = json_text(answer)
     except MemtapeError as error:
         return _refused(str(error), {PROBLEM_META: problem(error)})

@@ -12,7 +12,8 @@ from memtape.errors import Invalid, MemtapeError
 from memtape.runners.conduct import RunHost
 from memtape.runners.protocol import McpCommand, Runner, RunTool, ToolOutput
 from memtape.surfaces.caller import Caller
-from memtape.surfaces.registry import Operation, all_operations, perform, tools_for_agent
+from memtape.surfaces.model_answers import answer_for_model
+from memtape.surfaces.registry import Operation, all_operations, tools_for_agent
 from memtape.surfaces.tool_schema import tool_schema
 from memtape.surfaces.translate import json_text
 
@@ -70,7 +71,7 @@ def run_tools(memory: Memory, agent: str) -> Sequence[RunTool]:
 
 def _call(memory: Memory, known: Operation, caller: Caller, data: Mapping[str, Any]) -> ToolOutput:
     try:
-        return ToolOutput(json_text(perform(memory, known, dict(data), caller)))
+        return ToolOutput(json_text(answer_for_model(memory, known, dict(data), caller)))
     except MemtapeError as error:
         return ToolOutput(str(error), is_error=True)
 

@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from memtape.surfaces.model_answers import answer_options
 from memtape.surfaces.registry import params_schema
 
 if TYPE_CHECKING:
@@ -46,10 +47,29 @@ def tool_schema(known: Operation, tools: ToolSet, bound: bool) -> dict[str, Any]
     """Returns the input schema of a tool. A server that is bound to one agent does not ask for it."""
     hidden = RESEARCH if tools == "full" else RESEARCH | RARE
     found = compact_schema(params_schema(known), hidden | {"agent"} if bound else hidden)
+    found["properties"] |= answer_options(known)
     # What a model must give although the owner need not.
     if more := MODEL_MUST_GIVE.get(known.name):
         found["required"] = [*found.get("required", []), *more]
     return found
+
+
+def loose_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the schema of an answer from which columns may be left out: nothing in it is required."""
+    return dict(_loose(schema))
+
+
+def _loose(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        # A field of an answer may be called `required` or `title`; a keyword of that name has another type.
+        return {name: _loose(each) for name, each in value.items() if not _is_strict(name, each)}
+    return [_loose(each) for each in value] if isinstance(value, list) else value
+
+
+def _is_strict(name: str, value: Any) -> bool:
+    return (name == "required" and isinstance(value, list)) or (name in ("title", "description") and isinstance(value, str)) or (
+        name == "additionalProperties" and value is False
+    )
 
 
 def compact_schema(schema: Mapping[str, Any], hidden: Collection[str] = ()) -> dict[str, Any]:

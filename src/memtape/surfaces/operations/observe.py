@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from memtape.core.brief.short_ids import expand_short_ids
-from memtape.core.decisions.outcomes import TRADE_CARD
+from memtape.core.decisions.outcomes import NOT_TAKEN, TRADE_CARD
 from memtape.core.events import BriefNotRecorded, Event
 from memtape.core.fills import Fill, Funding
 from memtape.core.observed import Bars, CashFlow, ClosedTrade, Decision, EquityMark, Tick
@@ -33,6 +33,10 @@ _TICK_WORDS = {
 }  # fmt: skip
 
 ACTIONS = ("buy", "sell", "close", "reduce", "hold", "no_trade")  # what a model may decide
+ACTION_WORDS = {
+    **dict.fromkeys(NOT_TAKEN - {"hold"}, "no_trade"), "long": "buy", "short": "sell", "exit": "close",
+    **{action: action for action in ACTIONS},
+}  # fmt: skip
 MAX_DECISION_AGE = timedelta(minutes=10)  # of a decision that a model reports
 
 SHOWN = (Annotated[str | None, Field(max_length=8_000, description="receipt of the brief you decided on, from get_brief: "
@@ -195,7 +199,8 @@ def _check_models_decision(memory: Memory, ask: Any) -> None:
     """
     problems: list[FieldProblem] = []
     if ask.card in (None, TRADE_CARD):
-        if (ask.action or "").lower() not in ACTIONS:
+        ask.action = ACTION_WORDS.get((ask.action or "").lower(), ask.action)
+        if ask.action not in ACTIONS:
             problems.append(FieldProblem("action", "is not one of the fixed words", f"Use one of {', '.join(ACTIONS)}"))
         if not (ask.reason or ask.slots):
             problems.append(FieldProblem("reason", "required (why, in your own words, at most 280 characters)"))

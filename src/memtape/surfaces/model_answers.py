@@ -1,0 +1,107 @@
+"""Answers as a model gets them by default: few rows, the columns that matter, nothing that is empty.
+
+A model pays for every word of an answer, and a page of trades has seventy columns. So at the door to a model a list has at most
+ten rows of chosen columns, and values that are null are left out. `fields` chooses other columns, `limit` and `cursor` give more
+rows where an operation has them, and `whole` gives the answer as every other surface gets it.
+
+>>> rows = [{"id": f"t{n}", "symbol": "BTC", "fees_usd": "1", "pnl_r": None} for n in range(12)]
+>>> found = small_answer({"agent": "desk", "trades": rows}, {"trades": ("symbol", "pnl_r")}, ())
+>>> found["trades"][0], len(found["trades"]), found["not_shown"]
+({'id': 't0', 'symbol': 'BTC'}, 10, {'trades': 2})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from memtape.surfaces.registry import Operation, perform
+from memtape.surfaces.translate import EVERY_TABLE
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
+
+DEFAULT_ROWS = 10
+MAX_VALUES = 40  # of a list that is no table, such as the ids behind a belief
+ROWS: Mapping[str, int] = {"get_skill_performance": 30, "get_my_deployments": 30}  # a coach sees the last 30 trades
+# Names by which a row can be asked for again.
+IDS = frozenset({"id", "trade_id", "decision_id", "plan_id", "belief_id", "note_id", "fact_id", "run", "path", "digest"})
+# Parts that a model rarely needs: it asks for them with `whole`.
+LEFT_OUT: Mapping[str, frozenset[str]] = {
+    "get_brief": frozenset({"segments", "citations", "counted_by", "digest", "head", "owner_head", "agent"}),
+    "get_strategy_performance": frozenset({"habits"}),
+    "recall_memories": frozenset({"situation", "profile"}),
+    "get_equity": frozenset({"points"}),
+}
+FIELDS = {"type": "array", "items": {"type": "string"}, "description": "columns of the rows; default: those that matter most"}
+WHOLE = {"type": "boolean", "description": "true: the whole answer, every row and column"}
+
+
+def answer_for_model(memory: Memory, known: Operation, data: object, caller: Caller) -> dict[str, Any]:
+    """Performs an operation and returns its answer in the size that a model can use, or whole if it asks for that."""
+    if not isinstance(data, Mapping):
+        return perform(memory, known, data, caller)
+    asked, fields, whole = asked_of_door(known, data)
+    answer = perform(memory, known, asked, caller)
+    if whole or known.writes:
+        return answer
+    rows = data["limit"] if isinstance(data.get("limit"), int) else ROWS.get(known.name, DEFAULT_ROWS)
+    return small_answer(answer, known.columns, fields, LEFT_OUT.get(known.name, ()), max(rows, DEFAULT_ROWS))
+
+
+def answer_options(known: Operation) -> dict[str, Any]:
+    """Returns the parameters that the door adds to a tool: `fields` for the columns of a table, `whole` for what is left out."""
+    if known.writes:
+        return {}
+    own = known.params.model_fields
+    added: dict[str, Any] = {"fields": FIELDS} if any(known.columns.values()) else {}
+    if known.columns or known.name in LEFT_OUT:
+        added |= {"whole": WHOLE}
+    return {name: schema for name, schema in added.items() if name not in own}
+
+
+def asked_of_door(known: Operation, data: Mapping[str, Any]) -> tuple[dict[str, Any], Sequence[str], bool]:
+    """Returns what an operation is asked, and what is asked of the door: columns, and whether the whole answer is wanted."""
+    # Both are accepted for every read, also where the schema does not list them.
+    asked, own = dict(data), known.params.model_fields
+    fields = asked.pop("fields", None) if not known.writes and "fields" not in own else None
+    whole = asked.pop("whole", None) if not known.writes and "whole" not in own else None
+    limit = own.get("limit")
+    if limit is not None and isinstance(limit.default, int) and limit.default > DEFAULT_ROWS and not whole:
+        asked.setdefault("limit", DEFAULT_ROWS)
+    columns = [str(name) for name in fields] if isinstance(fields, list) else []
+    return asked, columns, whole is True
+
+
+def small_answer(
+    answer: Mapping[str, Any], columns: Mapping[str, Sequence[str]], fields: Sequence[str], left_out: Collection[str] = (),
+    rows: int = DEFAULT_ROWS,
+) -> dict[str, Any]:  # fmt: skip
+    """Returns an answer with few rows in each list, chosen columns, and no empty values. `not_shown` counts the other rows."""
+    small: dict[str, Any] = {}
+    hidden: dict[str, int] = {}
+    for name, value in answer.items():
+        if name in left_out or value is None or value == {}:
+            continue
+        if not isinstance(value, list):
+            small[name] = _without_empty(value)
+            continue
+        is_table = all(isinstance(row, dict) for row in value)
+        most = rows if is_table else MAX_VALUES
+        chosen = fields or columns.get(name) or columns.get(EVERY_TABLE) or ()
+        small[name] = [_small_row(row, chosen) if is_table else _without_empty(row) for row in value[:most]]
+        if len(value) > most:
+            hidden[name] = len(value) - most
+    return small | ({"not_shown": hidden} if hidden else {})
+
+
+def _small_row(row: Mapping[str, Any], chosen: Sequence[str]) -> dict[str, Any]:
+    kept = {name: value for name, value in row.items() if not chosen or name in chosen or name in IDS}
+    return {name: _without_empty(value) for name, value in kept.items() if value is not None and value not in ([], {}, "")}
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_empty(each) for name, each in value.items() if each is not None and each not in ([], {}, "")}
+    return [_without_empty(each) for each in value] if isinstance(value, list) else value
