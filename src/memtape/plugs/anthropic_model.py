@@ -98,11 +98,13 @@ class AnthropicModel:
 
     def _ask(self, system: str, user: str, form: AnswerForm, max_tokens: int, stable_chars: int) -> bytes:
         marks = CacheMarks(self.name, system)
+        # A model that must write every field, if only as null, forgets none.
+        schema = enforceable_schema(form.model_json_schema(), all_required=True)
         return post_message(
             self.name, api_key=self.api_key, base_url=self.base_url, timeout=self.timeout, retries=self.retries,
             max_tokens=max_tokens, system=marks.system_blocks(),
             messages=[{"role": "user", "content": marks.user_blocks(user, stable_chars)}],
-            output_config={"format": {"type": "json_schema", "schema": enforceable_schema(form.model_json_schema())}},
+            output_config={"format": {"type": "json_schema", "schema": schema}},
         )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from datetime import datetime
 from decimal import ROUND_DOWN, Decimal, localcontext
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from memtape.core.codec import decimal_text, digest, make_id, time_text
 from memtape.core.observed import Bar, Decision, GuardVerdict, Run, Side
@@ -47,7 +47,15 @@ def _one_line(text: object) -> object:
     return " ".join(text.split()) if isinstance(text, str) else text
 
 
-Percent = Annotated[Quantity, Field(le=100)]
+def _at_most_hundred(percent: Decimal) -> Decimal:
+    if percent > HUNDRED:
+        raise ValueError("is more than 100; give percent of the equity")
+    return percent
+
+
+# The schema asks for a plain number. Numbers written as texts are read too.
+OrderNumber = Annotated[Quantity, WithJsonSchema({"type": "number"})]
+Percent = Annotated[OrderNumber, AfterValidator(_at_most_hundred)]
 
 
 class ProposeOrder(BaseModel):
@@ -55,19 +63,21 @@ class ProposeOrder(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    symbol: Symbol
+    symbol: Annotated[Symbol, WithJsonSchema({"type": "string", "description": "the symbol that the question is about"})]
     action: Literal["buy", "sell", "close", "no_trade"]
     reason: Annotated[Reason, BeforeValidator(_one_line), Field(min_length=1, description="why, in one or two sentences")]
-    qty: Annotated[Quantity | None, Field(description="how much, in units of the symbol; or give risk_pct")] = None
+    qty: Annotated[OrderNumber | None, Field(description="how much, in units of the symbol; or give risk_pct")] = None
     risk_pct: Annotated[Percent | None, Field(description="percent of equity that is lost if the stop is hit")] = None
-    kind: Literal["market", "limit", "stop"] = "market"
-    px: Annotated[Quantity | None, Field(description="price of a limit or stop entry")] = None
-    stop: Annotated[Quantity | None, Field(description="where the idea is wrong: the position is closed there")] = None
-    target: Annotated[Quantity | None, Field(description="where the profit is taken")] = None
+    kind: Annotated[Literal["market", "limit", "stop"], Field(description="null: market")] = "market"
+    px: Annotated[OrderNumber | None, Field(description="price of a limit or stop entry; null for market")] = None
+    stop: Annotated[OrderNumber | None, Field(description="where the idea is wrong: the position is closed there")] = None
+    target: Annotated[OrderNumber | None, Field(description="where the profit is taken")] = None
     side: Annotated[Side | None, Field(description="for no_trade: the direction that was passed up")] = None
-    bars: Annotated[int, Field(ge=1, le=1000, description="for how many bars an entry stays valid")] = 1
-    confidence: Annotated[Fraction | None, Field(description="0 to 1")] = None
-    memories: Annotated[tuple[Key, ...], Field(max_length=12, description="ids of the memories this rests on")] = ()
+    bars: Annotated[int, Field(ge=1, le=1000, description="for how many bars an entry stays valid; null: 1")] = 1
+    confidence: Annotated[
+        Annotated[Fraction, WithJsonSchema({"type": "number"})] | None, Field(description="0 to 1")
+    ] = None
+    memories: Annotated[tuple[Key, ...], Field(max_length=12, description="ids of the memories this rests on; null: none")] = ()
 
     @model_validator(mode="after")
     def _complete(self) -> ProposeOrder:
