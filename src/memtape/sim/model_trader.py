@@ -34,8 +34,8 @@ from memtape.errors import Invalid
 from memtape.sim.account import AccountView
 from memtape.sim.guard import Guard, judge_order
 from memtape.sim.limits import STOP_SIDE
-from memtape.sim.orders import Order, check_order_terms, order_refusal
-from memtape.sim.strategies import LOT, OrderProposal
+from memtape.sim.orders import LOT, Order, check_order_terms, order_refusal
+from memtape.sim.strategies import OrderProposal
 
 BAD_ANSWER = "R0_BAD_ANSWER"
 SHOWN_BARS = 12

@@ -104,4 +104,5 @@ class SimSession:
         return AccountView(
             t=t, equity=broker.equity, day_equity=self._day[1], orders_today=self._orders_today, positions=broker.positions(),
             waiting=broker.waiting(), marks=dict(broker.marks), power=broker.powers(), verdict=self._verdict,
+            stops=broker.stops(), entries=broker.entries(),
         )  # fmt: skip
