@@ -20,7 +20,6 @@ from memtape.sim.margin import buying_power
 from memtape.sim.orders import LOT, Order, Position, WorkingOrder, position_after
 from memtape.sim.venue import PLAIN_VENUE, Venue
 
-
 DUST_SHARE = Decimal("0.000001")  # of the starting equity: what is worth less, or risks less, is dust
 
 
@@ -61,7 +60,7 @@ class Book:
 
     def is_dust(self, qty: Decimal, px: Decimal) -> bool:
         """Returns True for a quantity above zero that is too small to be a trade."""
-        return ZERO < qty and (qty < LOT or qty <= self.venue.dust_qty or qty * abs(px) < self._least)
+        return qty > ZERO and (qty < LOT or qty <= self.venue.dust_qty or qty * abs(px) < self._least)
 
     def dust_refusal(self, order: Order, px: Decimal) -> str | None:
         """Returns why an entry is too small to be a trade, or None. Its result in R would count as much as that of any other."""
@@ -74,7 +73,7 @@ class Book:
         return None
 
     def stops(self, symbol: str) -> tuple[tuple[Decimal, Decimal], ...]:
-        """Returns the stops of a position: quantities and prices. A stop that was reached and waits to fill counts at the mark."""
+        """Returns the stops of a position: quantities and prices. A stop that was reached and waits counts at the mark."""
         found = [w for w in self.working.get(symbol, ()) if w.order.reduce_only and w.trigger == "stop"]
         return tuple((w.left, self.marks[symbol] if w.order.px is None else w.order.px) for w in found)
 

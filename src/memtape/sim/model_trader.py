@@ -1,8 +1,8 @@
 """A trader that asks a language model: it shows the model what an agent knows at a tick and reads the answer as `ProposeOrder`.
 
 For each symbol and tick the model gets the brief, the last bars as a small table, the position, and the verdict on its last
-proposal. A valid answer becomes a decision with its orders. An invalid answer becomes a decision too: not to trade, refused with
-R0_BAD_ANSWER, and recorded like any other. The caller supplies the model, as a function from a question to an answer.
+proposal. A valid answer becomes a decision with its orders. An answer that cannot be used is no decision: the tick is skipped,
+the reason is counted, and the model is not told of it. The caller supplies the model, as a function from a question to an answer.
 
 >>> from datetime import UTC
 >>> monday, cash = datetime(2024, 1, 8, tzinfo=UTC), Decimal(1000)
@@ -13,12 +13,13 @@ R0_BAD_ANSWER, and recorded like any other. The caller supplies the model, as a 
 [('buy', '2.00000000', '95')]
 >>> propose_order(answer | {"stop": 105}, account, symbol="BTC").decision.verdict.code
 'R8_STOP_SIDE'
->>> propose_order({"action": "moon"}, account, symbol="BTC").decision.verdict.code
-'R0_BAD_ANSWER'
+>>> propose_order({"action": "moon"}, account, symbol="BTC").what
+'off_schema'
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -28,16 +29,17 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from memtape.core.codec import decimal_text, digest, make_id, time_text
+from memtape.core.decisions.tick_answers import TickAnswer
 from memtape.core.observed import Bar, Decision, GuardVerdict, Run, Side
 from memtape.core.values import MONEY, ONE, REASON_LENGTH, Fraction, Key, Quantity, Reason, Symbol, read
 from memtape.errors import Invalid
 from memtape.sim.account import AccountView
 from memtape.sim.guard import Guard, judge_order
 from memtape.sim.limits import STOP_SIDE
+from memtape.sim.model_use import ModelUse
 from memtape.sim.orders import LOT, Order, check_order_terms, order_refusal
 from memtape.sim.strategies import OrderProposal
 
-BAD_ANSWER = "R0_BAD_ANSWER"
 SHOWN_BARS = 12
 HUNDRED = Decimal(100)
 MAX_LEVERAGE = Decimal(10_000)  # a larger position is a mistake, and has more digits than the ledger stores
@@ -94,27 +96,31 @@ class ProposeOrder(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class UnusableAnswer:
-    """A model that gave no valid answer, and why."""
+    """A model that gave no answer that can be used, and why: a short name and a sentence."""
 
     problem: str
+    what: str = "unusable"
 
 
 def propose_order(
     answer: object, account: AccountView, *, symbol: str, guard: Guard | None = None, strategy: str | None = None,
     run: Run | None = None,
-) -> OrderProposal:  # fmt: skip
-    """Returns an answer about `symbol` as a decision with its orders, after the guard. No answer raises an error."""
+) -> OrderProposal | UnusableAnswer:  # fmt: skip
+    """Returns an answer about `symbol` as a decision with its orders, after the guard; or why it cannot be used."""
     about = Decision(symbol=symbol, action="no_trade", strategy=strategy, run=run)
+    if isinstance(answer, UnusableAnswer):
+        return answer
     try:
-        if isinstance(answer, UnusableAnswer):
-            raise Invalid("propose_order", answer.problem)
         given = answer if isinstance(answer, ProposeOrder) else read(ProposeOrder, answer, at="propose_order")
+    except Invalid as bad:
+        return UnusableAnswer(_plain_line(str(bad)), "off_schema")
+    try:
         if given.symbol != symbol:
             raise Invalid("symbol", f"the question is about {symbol}, not about {given.symbol}", f"Answer about {symbol}")
         with localcontext(MONEY):
             proposal = _proposal(given, account, about)
     except Invalid as bad:
-        return OrderProposal(replace(about, reason="The answer could not be used.", verdict=_refusal(BAD_ANSWER, str(bad))))
+        return UnusableAnswer(_plain_line(str(bad)))
     return proposal if guard is None else judge_order(proposal, account, guard)
 
 
@@ -158,7 +164,8 @@ def _reduction(decision: Decision, symbol: str, held: Decimal, qty: Decimal) -> 
 
 def _size(given: ProposeOrder, account: AccountView) -> Decimal:
     if given.qty is not None:
-        return given.qty
+        # Below the smallest step there is nothing; what is less than one step is refused as dust.
+        return max(given.qty.quantize(LOT, rounding=ROUND_DOWN), min(given.qty, LOT))
     px = account.marks.get(given.symbol) if given.px is None else given.px
     if px is None or given.stop is None or given.risk_pct is None or px == given.stop or account.equity <= 0:
         raise Invalid("risk_pct", "gives no size: the distance to the stop or the equity is zero", "Give qty, or another stop")
@@ -169,9 +176,12 @@ def _size(given: ProposeOrder, account: AccountView) -> Decimal:
 
 
 def _refusal(code: str, why: str) -> GuardVerdict:
+    return GuardVerdict(accepted=False, code=code, note=_plain_line(why))
+
+
+def _plain_line(text: str) -> str:
     # The text may quote the model.
-    plain = "".join(c if c.isprintable() else " " for c in why)
-    return GuardVerdict(accepted=False, code=code, note=plain[:REASON_LENGTH])
+    return "".join(c if c.isprintable() else " " for c in text)[:REASON_LENGTH]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +254,7 @@ class ModelTrader:
         guard: Guard | None = None,
     ) -> None:  # fmt: skip
         self.name, self._decide, self._brief, self._bars, self._guard = name, decide, brief, bars, guard
+        self.use = ModelUse(name)
 
     def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView, /) -> list[OrderProposal]:
         """Asks the model about one symbol and reads its answer."""
@@ -255,4 +266,12 @@ class ModelTrader:
         if answer is None:
             return []
         run = Run(id=make_id(self.name, symbol, time_text(account.t)), digest=digest(question.prompt))
-        return [propose_order(answer, account, symbol=symbol, guard=self._guard, strategy=self.name, run=run)]
+        proposal = propose_order(answer, account, symbol=symbol, guard=self._guard, strategy=self.name, run=run)
+        asked = TickAnswer(
+            tick=time_text(account.t), symbol=symbol, at=account.t, model=self.name, digest=digest(question.prompt)
+        )
+        if isinstance(proposal, UnusableAnswer):
+            self.use.answers.append(replace(asked, skipped=proposal.what, problem=proposal.problem))
+            return []
+        self.use.answers.append(replace(asked, answer=json.dumps({"action": proposal.decision.action})))
+        return [proposal]

@@ -8,8 +8,8 @@ A bar has four prices without their order, so every doubt is decided against the
 - An entry that fills inside a bar can be stopped out in that bar; its target counts from the next bar on.
 - Market and stop orders pay slippage, limits do not. Every fill pays the fee. Both are in basis points.
 - An entry is refused if the open is beyond its own stop or target, or outside its band, as brokers do.
-- Dust is no trade: an entry that is worth, or risks, less than a millionth of the starting equity is refused, and what a fill would
-  leave of that size goes with it.
+- Dust is no trade: an entry that is worth, or risks, less than a millionth of the starting equity is refused, and what a fill
+  would leave of that size goes with it.
 
 The terms of a venue (`venue.py`) add:
 
