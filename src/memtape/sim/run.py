@@ -164,7 +164,7 @@ def run_simulation(
     closed, played = _closed_trades(agent, first, last), [bar for bar in ordered if bar.t1 <= last]
     return SimResult(
         agent=who, strategy=_name(strategy), parameters=_parameters(strategy),
-        symbols=tuple(sorted({bar.symbol for bar in ordered})), first=first, last=last, bars=len(ordered),
+        symbols=tuple(sorted({bar.symbol for bar in ordered})), first=first, last=last, bars=len(played),
         skipped_bars=skipped_bars,
         fee_bps=fee, slippage_bps=slippage, starting_equity=cash, ending_equity=path[-1][1],
         ticks=len(path), fills=tally.fills, decisions=tally.decisions, no_trades=tally.no_trades, refused=len(broker.refused),

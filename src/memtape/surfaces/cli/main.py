@@ -379,7 +379,7 @@ def sim(
     """Simulate a strategy or a model on your bars, with the same engine calls as live trading."""
     with reporting(as_json), open_store(db, owner) as memory, progress("sim") as tick:
         from memtape.core.values import Quantity, read
-        from memtape.sim.recorded_model import FAILURES, UseLimits
+        from memtape.sim.recorded_model import COST_LIMIT, FAILURES, TOKEN_LIMIT, UseLimits
         from memtape.surfaces.cli.imports import option_pairs
         from memtape.surfaces.cli.simulation import SimulationOptions, simulate
 
@@ -393,6 +393,8 @@ def sim(
         )  # fmt: skip
         asked = found.pop("asked", [])
         answer(found | ({"asked": asked} if as_json and asked else {}), as_json)
+    if found.get("ended") in (COST_LIMIT, TOKEN_LIMIT):
+        say(f"The run ended at its {found['ended']}: the next question could exceed it. A higher one continues the run.")
     if found.get("ended") == FAILURES:
         last = next(row for row in reversed(asked) if row["skipped"])
         say(f"memtape: the run ended after {FAILURES}; the last: {last['problem']}. The same command continues it.")
