@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import memtape
 from memtape.core.codec import plain
-from memtape.engine.proof.audit import verify_store
+from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.engine.simulation import SimulationRecord
 from memtape.errors import Conflict, Invalid, ModelFailed
 from memtape.plugs.models import model_of
 from memtape.plugs.prices import parse_prices
 from memtape.sim.recorded_model import UseLimits
+from memtape.sim.strategies import STRATEGIES
+from memtape.surfaces.cli.main import app
 from memtape.surfaces.cli.simulation import SimulationOptions, simulate
 from tests.plugs.llm_server import Says, llm_server
 from tests.plugs.scripted import Fails, Sends
@@ -271,9 +274,44 @@ def test_a_finished_run_that_is_run_again_asks_nothing_and_gives_the_same_figure
     bars.rename(renamed)
     _, again, requests = play(renamed, Fails(500), memory=memory, report=tmp_path / "b.md")
     assert requests == [] and contents(memory) == before
+    rebuild_store(memory)
+    assert play(renamed, Fails(500), memory=memory)[2] == [] and verify_store(memory).ok, "also after a rebuild"
     files = ("report", "trades_file", "questions_file")
     assert {k: v for k, v in again.items() if k not in files} == {k: v for k, v in found.items() if k not in files}
     assert (tmp_path / "a.md").read_bytes() == (tmp_path / "b.md").read_bytes()
+
+
+@pytest.mark.parametrize("change", [{"mode": "paper"}, {"skill": "mine"}, {"settings": {"starting_equity": 5000}}])
+def test_an_agent_that_was_made_for_something_else_is_refused_before_anything_is_written(few, change):
+    memory = memtape.open(":memory:")
+    memory.create_skill("mine")
+    memory.create_skill("breakout", name="breakout", strategy=(STRATEGIES["breakout"].__doc__ or "").strip())
+    memory.create_agent("desk", **({"skill": "breakout", "mode": "sim", "settings": {"starting_equity": 10_000}} | change))
+    before = everything(memory)
+    with pytest.raises(Conflict, match=r"'desk' has a simulation with other terms: (mode|skill|starting_equity) is"):
+        play_any(few, "breakout", memory=memory)
+    assert everything(memory) == before
+
+
+def test_the_command_ends_with_one_after_ten_failures_and_with_nothing_at_a_limit(bars, tmp_path, monkeypatch):
+    with llm_server() as server:
+        monkeypatch.setenv("MEMTAPE_ANTHROPIC_URL", server.url("anthropic"))
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "made-up")
+        words = ["sim", "--bars", str(bars), "--strategy", "anthropic/claude-haiku-4-5", "--db", str(tmp_path / "m.db"), "--report",
+                 str(tmp_path / "out.html")]  # fmt: skip
+        server.plays(PASS, Says("hm"))
+        done = CliRunner().invoke(app, [*words, "--agent", "desk"])
+        assert done.exit_code == 1 and "ended: 10 failures in a row" in done.stdout
+        assert "the run ended after 10 failures in a row; the last: the answer is not JSON" in done.stderr
+        server.plays(PASS)
+        done = CliRunner().invoke(app, [*words, "--agent", "desk", "--max-cost", "0.02", "--json"])
+        found = json.loads(done.stdout)
+        assert (done.exit_code, found["ended"]) == (0, "cost limit") and "ended at its cost limit" in done.stderr
+        assert Decimal(found["model"]["cost_usd"]) <= Decimal("0.02") and len(found["asked"]) == found["model"]["questions"]
+        assert "The model" in (tmp_path / "out.html").read_text()
+        server.plays(Fails(401, "invalid x-api-key"))
+        done = CliRunner().invoke(app, [*words, "--agent", "desk"])
+        assert done.exit_code == 1 and "not allowed (401): 'invalid x-api-key'. Retrying does not help" in done.stderr
 
 
 def test_wrong_amounts_are_refused_before_anything_is_written(bars):

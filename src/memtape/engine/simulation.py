@@ -48,16 +48,20 @@ class SimulationRecord:
         with self._scope.reading() as tables:
             return {item.key: read(TickAnswer, item.body) for item in tables.items("tick_answer", EVERYTHING)}
 
-    def record_answer(self, answer: TickAnswer, shown: AssembledBrief) -> None:
-        """Record an answer and the brief that the model was shown, in one transaction. The first answer of a tick counts."""
+    def record_answer(self, answer: TickAnswer, shown: AssembledBrief) -> TickAnswer:
+        """Record an answer and the brief that the model was shown, in one transaction. Returns the answer on record.
+
+        That is the first one for its tick and symbol: another process may have been given one meanwhile.
+        """
         with self._scope.writing() as tables:
-            if tables.items("tick_answer", EVERYTHING, keys=[answer.key]):
-                return
+            if earlier := tables.items("tick_answer", EVERYTHING, keys=[answer.key]):
+                return read(TickAnswer, earlier[0].body)
             writer, at = self._scope.writer(tables), self._scope.stated_at(tables)
             # What cannot be read again must not be written: the run could not be continued.
-            body = plain(read(TickAnswer, plain(answer)))
-            writer.declare(Item("tick_answer", answer.key, answer.at, body, answer.symbol), at)
+            checked = read(TickAnswer, plain(answer))
+            writer.declare(Item("tick_answer", answer.key, answer.at, plain(checked), answer.symbol), at)
             write_shown(writer, shown, at, decision=answer.decision, run=answer.tick)
+            return checked
 
     def last_tick(self) -> StoredItem | None:
         """The last recorded tick."""

@@ -107,7 +107,7 @@ class RecordedModelTrader:
         answer = self._answered(asked, made, question)
         if answer.skipped is None:
             answer = replace(answer, decision=tick if self._asked_at == 1 else f"{tick}#{self._asked_at}")
-        self._agent.simulation.record_answer(answer, made)
+        answer = self._agent.simulation.record_answer(answer, made)
         self._failures = 0 if answer.skipped is None else self._failures + 1
         if self._failures >= MAX_FAILURES:
             self.use.ended = FAILURES

@@ -13,7 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from memtape.core.codec import decimal_text, digest, time_text
+from memtape.core.codec import canonical_plain, decimal_text, digest, time_text
 from memtape.core.observed import Bar, Tick
 from memtape.core.skills import Agent
 from memtape.core.values import Money, Number, Quantity, read
@@ -168,18 +168,24 @@ class _Plan:
     def _refuse_other(self, existing: Agent) -> None:
         agent = self.memory.agent(self.name)
         recorded, last = agent.simulation.terms(), agent.simulation.last_tick()
-        if recorded is not None:
-            found = differing_terms(recorded, self._terms(existing))
-        elif last is not None:
-            found = self._earlier_record(last.key, last.at, last.body.get("marks", {}))
-        else:
-            found = []
-        if recorded is None and self.skill is None and existing.skill == self.skill_id:
-            own, wanted = self.memory.skill_of(existing)[0].limits, dict(self.options.limits)
-            found += [f"its skill {existing.skill} has the limits {own}, not {wanted}"] if dict(own) != wanted else []
+        found = self._differences(existing) if recorded is None else differing_terms(recorded, self._terms(existing))
+        if recorded is None and last is not None:
+            found += self._earlier_record(last.key, last.at, last.body.get("marks", {}))
         if found:
             fix = "Choose another name with --agent, or repeat the run as it was"
             raise Conflict("agent", f"'{self.name}' has a simulation with other terms: {'; '.join(found)}", fix)
+
+    def _differences(self, existing: Agent) -> list[str]:
+        """How an agent without a recorded run differs from the one that is wanted."""
+        equity = self._amounts()[2]
+        pairs: list[tuple[str, str, str]] = [
+            ("mode", existing.mode, "sim"), ("skill", existing.skill, self.skill_id),
+            ("starting_equity", decimal_text(existing.settings.starting_equity), decimal_text(equity)),
+        ]  # fmt: skip
+        if self.skill is None and existing.skill == self.skill_id:
+            own = self.memory.skill_of(existing)[0].limits
+            pairs += [("limits", canonical_plain(dict(own)), canonical_plain(dict(self.options.limits)))]
+        return [f"{name} is {there} there and {here} here" for name, there, here in pairs if there != here]
 
     def _earlier_record(self, key: str, at: datetime, marks: Mapping[str, str]) -> list[str]:
         """What is wrong with ticks of a run whose terms no version of memtape recorded; only a strategy can repeat them."""
