@@ -27,7 +27,7 @@ from tests.plugs.scripted import Asked, Fails
 from tests.surfaces.test_simulation import contents
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
-TICKS = 24
+TICKS = 16
 LONGEST_RUN = 120.0  # seconds until a test gives up
 QUESTION = re.compile(r"## (\w+) at (\S+Z)")
 
@@ -121,7 +121,7 @@ def test_a_model_that_is_killed_at_any_moment_continues_and_no_question_is_asked
         straight, broken = (Desk(tmp_path / name, bars, *options, server=server) for name in ("straight", "broken"))
         server.plays(answer_to)
         figures = straight.finish()
-        assert figures["trades"] > 4 and figures["model"]["skipped"]["not_json"] > 2 and figures["model"]["skipped"]["server_error"] > 2
+        assert figures["trades"] > 2 and set(figures["model"]["skipped"]) == {"not_json", "server_error"}
         # The SDK repeats what fails with a status of 500; such questions count once here.
         once = {asked_about(asked) for asked in server.asked}
         assert len(once) == 2 * TICKS
@@ -167,10 +167,10 @@ def kill_while_asking(
 
 
 def test_a_strategy_that_is_killed_between_its_batches_continues_to_the_same_record(tmp_path: Path) -> None:
-    bars = walk(tmp_path / "walk.csv", ("BTC",), 1500)
+    bars = walk(tmp_path / "walk.csv", ("BTC",), 900)
     straight, broken = (Desk(tmp_path / name, bars, "--skill", "quick") for name in ("straight", "broken"))
     figures = straight.finish()
-    assert figures["trades"] > 20
+    assert figures["trades"] > 10
     for ticks in (100, 600):
         process = broken.begin()
         ends = time.monotonic() + LONGEST_RUN
