@@ -20,6 +20,7 @@ from memtape.errors import Invalid
 from memtape.plugs.clock import Clock, SystemClock
 from memtape.plugs.embedder import Embedder, EmbedderSources, embedder_of, embedder_with_id
 from memtape.plugs.models import Model, ModelAccess, model_access, model_of
+from memtape.plugs.prices import parse_prices
 from memtape.settings import SETTINGS
 from memtape.store.database import Database
 
@@ -180,8 +181,9 @@ def _sources() -> EmbedderSources:
 
 
 def model(name: str) -> Model:
-    """Returns a model by name, with the address and the key that are set for its provider."""
-    return model_of(name, base_url=_provider_setting(name, "MEMTAPE_{}_URL"), api_key=_provider_setting(name, "{}_API_KEY"))
+    """Returns a model by name, with its price and the address and the key that are set for its provider."""
+    url, key = _provider_setting(name, "MEMTAPE_{}_URL"), _provider_setting(name, "{}_API_KEY")
+    return model_of(name, base_url=url, api_key=key, prices=parse_prices(setting("MEMTAPE_PRICES")))
 
 
 def _provider_setting(model_name: str, form: str) -> str | None:
@@ -195,7 +197,7 @@ def runner(name: str, model: str | None = None, clock: Clock | None = None) -> R
 
     def access(named: str) -> ModelAccess:
         url, key = _provider_setting(named, "MEMTAPE_{}_URL"), _provider_setting(named, "{}_API_KEY")
-        return model_access(named, base_url=url, api_key=key)
+        return model_access(named, base_url=url, api_key=key, prices=parse_prices(setting("MEMTAPE_PRICES")))
 
     folder = Path("~/.memtape/claude").expanduser().absolute()
     sources = RunnerSources(

@@ -127,6 +127,7 @@ class ModelFailed(MemtapeError):
         input_tokens: int | None = None,
         output_tokens: int | None = None,
         cost_usd: Decimal | None = None,
+        cached_tokens: int | None = None,
     ) -> None:
         fix = "Retrying may help" if retry_later else "Retrying does not help until this is fixed"
         super().__init__(model=model, problem=problem, fix=fix, what=what, status=status)
@@ -134,6 +135,7 @@ class ModelFailed(MemtapeError):
         self.what, self.status, self.retry_later = what, status, retry_later
         # A failed call is paid for as well.
         self.input_tokens, self.output_tokens, self.cost_usd = input_tokens, output_tokens, cost_usd
+        self.cached_tokens = cached_tokens
 
 
 class RunFailed(MemtapeError):

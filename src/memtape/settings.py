@@ -35,6 +35,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("MEMTAPE_OPENAI_URL", "", "the address of openai/... models (OpenRouter, Ollama, vLLM, ...), if not OpenAI's own"),
     Setting("ANTHROPIC_API_KEY", "", "the key for anthropic/... models"),
     Setting("OPENAI_API_KEY", "", "the key for openai/... models; a local server may need none"),
+    Setting(
+        "MEMTAPE_PRICES",
+        "",
+        "prices of models in US dollars for a million tokens, before the list prices: provider/name=INPUT/OUTPUT or "
+        "INPUT/OUTPUT/CACHED, separated by commas",
+    ),
     Setting("MEMTAPE_CHAT_MODEL", "", "the model of the coach in `memtape chat` and on /chat, like anthropic/claude-haiku-4-5"),
     Setting("MEMTAPE_CHAT_USD_PER_TURN", "0.50", "US dollars that one answer of the coach may cost; no further step beyond it"),
     Setting("MEMTAPE_CLAUDE", "claude", "the Claude Code command line, for agents with the runner `claude`: a name or a path"),

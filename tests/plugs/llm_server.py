@@ -33,6 +33,7 @@ class Says:
     text: str | None
     stop: str = "end"
     tokens: tuple[int, int] | None = (900, 120)
+    cached: int = 0  # of the tokens of the question, those found in the cache
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,10 @@ def anthropic_stop(part: Says | Calls) -> str:
 
 def _as_anthropic(part: Says | Calls, model: str) -> dict[str, Any]:
     thought = {"type": "thinking", "thinking": "Which of them matter?", "signature": SIGNATURE}
-    usage = {"input_tokens": part.tokens[0], "output_tokens": part.tokens[1]} if part.tokens else {}
+    usage, cached = {}, part.cached if isinstance(part, Says) else 0
+    if part.tokens:
+        usage = {"input_tokens": part.tokens[0] - cached, "output_tokens": part.tokens[1]}
+        usage |= {"cache_creation_input_tokens": 0, "cache_read_input_tokens": cached} if cached else {}
     return {
         "id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": [thought, *anthropic_content(part)],
         "stop_reason": anthropic_stop(part), "stop_sequence": None, "usage": usage,
@@ -248,4 +252,6 @@ def _as_openai(part: Says | Calls, model: str) -> dict[str, Any]:
     }  # fmt: skip
     if part.tokens:
         said["usage"] = {"prompt_tokens": part.tokens[0], "completion_tokens": part.tokens[1], "total_tokens": sum(part.tokens)}
+        if isinstance(part, Says) and part.cached:
+            said["usage"]["prompt_tokens_details"] = {"cached_tokens": part.cached, "audio_tokens": 0}
     return said

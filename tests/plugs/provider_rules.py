@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-ANTHROPIC_KEYWORDS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "maxItems",
-                      "uniqueItems", "minProperties", "maxProperties"}  # fmt: skip
-OPENAI_KEYWORDS = {"minLength", "maxLength", "uniqueItems", "allOf", "not", "if", "patternProperties", "minProperties"}
+COMMON_KEYWORDS = {"type", "enum", "const", "properties", "required", "additionalProperties", "items", "anyOf", "$defs", "$ref",
+                   "title", "description"}  # fmt: skip
+# Everything else is refused, like the limits of numbers and texts at Anthropic, and what no schema language knows at both.
+ANTHROPIC_KEYWORDS = COMMON_KEYWORDS | {"allOf", "default", "format"}
+OPENAI_KEYWORDS = COMMON_KEYWORDS | {"pattern", "format", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+                                     "minItems", "maxItems"}  # fmt: skip
+MAX_UNIONS, MAX_OPTIONAL = 16, 24  # properties of one schema, at Anthropic
 
 
 def anthropic_problem(body: dict[str, Any]) -> str | None:
@@ -67,6 +71,7 @@ def _anthropic(body: dict[str, Any]) -> Iterator[str]:
         if form["type"] != "json_schema":
             yield "output_config.format.type"
         yield from _schema_problems(form["schema"], ANTHROPIC_KEYWORDS)
+        yield from _too_complex(form["schema"])
 
 
 def _cache_problems(body: dict[str, Any], blocks: list[list[dict[str, Any]]]) -> Iterator[str]:
@@ -130,14 +135,14 @@ def _openai(body: dict[str, Any]) -> Iterator[str]:
         yield from _schema_problems(schema["schema"], OPENAI_KEYWORDS, all_required=True)
 
 
-def _schema_problems(schema: object, unknown: set[str], all_required: bool = False, place: str = "schema") -> Iterator[str]:
+def _schema_problems(schema: object, known: set[str], all_required: bool = False, place: str = "schema") -> Iterator[str]:
     if isinstance(schema, list):
         for each in schema:
-            yield from _schema_problems(each, unknown, all_required, place)
+            yield from _schema_problems(each, known, all_required, place)
     if not isinstance(schema, dict):
         return
-    if found := unknown & schema.keys():
-        yield f"{place}: {sorted(found)} is not supported"
+    if unknown := schema.keys() - known:
+        yield f"{place}: {sorted(unknown)} is not permitted"
     if schema.get("type") == "object" or "properties" in schema:
         if schema.get("additionalProperties") is not False:
             yield f"{place}: 'additionalProperties' is required to be supplied and to be false"
@@ -146,6 +151,25 @@ def _schema_problems(schema: object, unknown: set[str], all_required: bool = Fal
     for name, value in schema.items():
         if name in ("properties", "$defs"):
             for inner, each in value.items():
-                yield from _schema_problems(each, unknown, all_required, f"{place}.{inner}")
+                yield from _schema_problems(each, known, all_required, f"{place}.{inner}")
         elif name not in ("enum", "const", "default", "required", "examples"):
-            yield from _schema_problems(value, unknown, all_required, f"{place}.{name}")
+            yield from _schema_problems(value, known, all_required, f"{place}.{name}")
+
+
+def _too_complex(schema: object) -> Iterator[str]:
+    """What Anthropic's compiler refuses: too many properties that may have several types, or may be missing."""
+    unions = optional = 0
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, dict):
+            properties = part.get("properties", {})
+            unions += sum("anyOf" in one or isinstance(one.get("type"), list) for one in properties.values())
+            optional += len(set(properties) - set(part.get("required", ())))
+            waiting += part.values()
+    if unions > MAX_UNIONS:
+        yield f"Schemas contains too many parameters with union types ({unions}); the limit is {MAX_UNIONS}"
+    if optional > MAX_OPTIONAL:
+        yield f"Schemas contains too many optional parameters ({optional}); the limit is {MAX_OPTIONAL}"

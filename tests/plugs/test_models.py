@@ -19,7 +19,8 @@ from memtape.core.lessons.reflection import Candidate
 from memtape.core.lessons.stats_lessons import lesson_sentence
 from memtape.core.skills import Skill
 from memtape.errors import Invalid, ModelFailed
-from memtape.plugs.models import Model, answer_cost, model_of, strict_json
+from memtape.plugs.models import Model, model_of, strict_json
+from memtape.plugs.prices import answer_cost, parse_prices, price_of
 from tests.plugs.llm_server import LlmServer, Says, llm_server
 from tests.plugs.scripted import Fails, Hangs, Sends
 
@@ -275,9 +276,26 @@ def test_no_sdk_is_imported_before_a_question_and_a_missing_one_is_named():
 
 
 def test_a_model_without_a_price_costs_nothing_known():
-    assert answer_cost("llama3.2", 10, 10) is None and answer_cost("claude-haiku-4-5", None, 10) is None
-    assert answer_cost("claude-haiku-5-5", 100_000, 0) == Decimal("0.01") and answer_cost("claude-haiku-5-5", 100_001, 0) is None
-    assert answer_cost("gpt-4o-mini-2024-07-18", 1_000_000, 1_000_000) == Decimal("0.75")
+    haiku = price_of("anthropic/claude-haiku-5-5")
+    assert answer_cost(price_of("openai/llama3.2"), 10, 10) is None and answer_cost(haiku, None, 10) is None
+    assert answer_cost(haiku, 100_000, 0) == Decimal("0.01") and answer_cost(haiku, 100_001, 0) is None
+    assert answer_cost(price_of("openai/gpt-4o-mini-2024-07-18"), 1_000_000, 1_000_000) == Decimal("0.75")
+
+
+def test_own_prices_come_before_the_list_and_add_to_it(server, provider):
+    own = parse_prices("openai/gpt-5-mini=1/2/0.5, anthropic/claude-haiku-4-5=1/2/0.5, openai/qwen3:8b=0/0")
+    model = model_of(NAMES[provider], base_url=server.url(provider), api_key="k", prices=own)
+    server.plays(Says(answer(), tokens=(1_000, 500), cached=400))
+    given = model.answer(*ASKED[:2], ASKED[2], max_tokens=10)
+    assert (given.input_tokens, given.cached_tokens, given.output_tokens) == (1_000, 400, 500)
+    assert given.cost_usd == Decimal("0.0018"), "600 at 1, 400 at 0.5, 500 at 2"
+    assert answer_cost(price_of("openai/qwen3:8b", own), 10, 10) == 0 and price_of("openai/gpt-4.1", own) == price_of("openai/gpt-4.1")
+
+
+@pytest.mark.parametrize("wrong", ["gpt=1/2", "openai/x", "openai/x=1", "openai/x=1/-2", "openai/x=1/NaN", "openai/x=a/b", "=1/2"])
+def test_a_price_that_cannot_be_read_is_refused_with_its_form(wrong):
+    with pytest.raises(Invalid, match=r"MEMTAPE_PRICES: .*INPUT/OUTPUT"):
+        parse_prices(f"openai/qwen3:8b=0.1/0.4, {wrong}")
 
 
 @pytest.mark.parametrize(

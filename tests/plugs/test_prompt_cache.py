@@ -10,7 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from memtape.plugs.clock import FixedClock
-from memtape.plugs.models import CachedTokens, answer_cost, model_access, model_of
+from memtape.plugs.models import model_access, model_of
+from memtape.plugs.prices import CachedTokens, answer_cost, price_of
 from memtape.plugs.prompt_cache import min_cached_tokens
 from memtape.runners.llm import LlmRunner
 from tests.plugs.llm_server import Calls, LlmServer, Says, llm_server
@@ -105,7 +106,8 @@ def test_the_local_server_refuses_marks_that_the_provider_refuses() -> None:
 
 
 def test_cached_tokens_are_counted_and_paid_at_their_own_price() -> None:
-    assert answer_cost("claude-sonnet-4-5", 10_000, 0) == Decimal("0.03")
-    assert answer_cost("claude-sonnet-4-5", 10_000, 0, CachedTokens(read=10_000)) == Decimal("0.003")
-    assert answer_cost("claude-sonnet-4-5", 10_000, 0, CachedTokens(written=10_000)) == Decimal("0.0375")
+    sonnet = price_of("anthropic/claude-sonnet-4-5")
+    assert answer_cost(sonnet, 10_000, 0) == Decimal("0.03")
+    assert answer_cost(sonnet, 10_000, 0, CachedTokens(read=10_000)) == Decimal("0.003")
+    assert answer_cost(sonnet, 10_000, 0, CachedTokens(written=10_000)) == Decimal("0.0375")
     assert min_cached_tokens("claude-opus-5") == 4096

@@ -12,7 +12,8 @@ import pytest
 from memtape.core.decisions.runs import RunStep
 from memtape.errors import RunFailed
 from memtape.plugs.clock import FixedClock
-from memtape.plugs.models import ModelAccess, answer_cost, model_access
+from memtape.plugs.models import ModelAccess, model_access
+from memtape.plugs.prices import answer_cost, price_of
 from memtape.runners.llm import LlmRunner
 from memtape.runners.protocol import MAX_TOOL_ROUNDS, RESET_ADVICE, RunnerAnswer
 from tests.plugs.llm_server import SIGNATURE, Calls, LlmServer, Says, llm_server
@@ -232,12 +233,12 @@ def test_a_schema_with_limits_and_optional_slots_is_put_in_a_form_that_the_provi
 def test_tokens_and_cost_are_summed_over_the_turns(desk: Desk):
     given = desk.run(Calls((("get_price", BTC),)), Says("WAIT"))
     assert (given.usage.input_tokens, given.usage.output_tokens) == (1_800, 240)
-    one = answer_cost(NAMES[desk.provider].partition("/")[2], *TOKENS)
+    one = answer_cost(price_of(NAMES[desk.provider]), *TOKENS)
     assert one is not None and given.usage.cost_usd == 2 * one
 
 
 def test_a_run_that_has_spent_its_budget_is_stopped_before_the_next_turn(desk: Desk):
-    one = answer_cost(NAMES[desk.provider].partition("/")[2], *TOKENS)
+    one = answer_cost(price_of(NAMES[desk.provider]), *TOKENS)
     assert one is not None
     failed = desk.failure(Calls((("get_price", BTC),)), budget_usd=one * 2)
     assert failed.what == "budget_spent" and len(desk.server.asked) == 2

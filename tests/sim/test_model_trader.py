@@ -22,6 +22,7 @@ from memtape.sim.margin import Margin
 from memtape.sim.model_trader import ModelQuestion, ModelTrader, ProposeOrder, UnusableAnswer, propose_order
 from memtape.sim.orders import Order, Position
 from memtape.sim.run import run_simulation
+from memtape.sim.strategies import OrderProposal
 from memtape.sim.venue import Venue
 
 D = Decimal
@@ -33,6 +34,7 @@ BUY = {"symbol": "BTC", "action": "buy", "qty": 2, "stop": 95, "target": 110, "r
 
 def answered(answer: object, account: AccountView = FLAT, **about: Any) -> tuple[Decision, tuple[Order, ...]]:
     proposal = propose_order(answer, account, symbol="BTC", **about)
+    assert isinstance(proposal, OrderProposal)
     assert read(Decision, plain(proposal.decision)) == proposal.decision, "it can be kept"
     return proposal.decision, proposal.orders
 
@@ -88,11 +90,10 @@ def test_selling_part_of_a_long_reduces_it_and_selling_more_turns_it() -> None:
         {**BUY, "qty": 10**15}, {"symbol": "BTC", "action": "close", "reason": "nothing there"}, {**BUY, "sto\np": 1}, {**BUY, "sto\ud800p": 1},
     ],
 )  # fmt: skip
-def test_an_answer_that_cannot_be_used_is_a_decision_not_to_trade_with_its_code(answer: object) -> None:
-    decision, orders = answered(answer)
-    assert (decision.action, decision.symbol, orders) == ("no_trade", "BTC", ())
-    assert decision.verdict is not None and decision.verdict.code == "R0_BAD_ANSWER" and decision.verdict.note
-    assert not decision.verdict.accepted
+def test_an_answer_that_cannot_be_used_is_no_decision_and_the_reason_is_said(answer: object) -> None:
+    unusable = propose_order(answer, FLAT, symbol="BTC")
+    assert isinstance(unusable, UnusableAnswer) and unusable.what in ("off_schema", "unusable")
+    assert unusable.problem and unusable.problem.isprintable() and len(unusable.problem) <= 280
 
 
 @pytest.mark.parametrize("wrong", [{"stop": 101}, {"target": 99}, {"stop": 100}, {"kind": "limit", "px": 94}, {"action": "sell"}])
@@ -109,10 +110,13 @@ def test_the_guard_has_the_last_word() -> None:
     assert decision.verdict is not None and decision.verdict.accepted and len(orders) == 1
 
 
-def test_a_model_without_a_valid_answer_does_not_trade_and_the_note_says_why() -> None:
-    decision, orders = answered(UnusableAnswer("the answer is empty"))
-    assert (decision.action, orders) == ("no_trade", ()) and decision.verdict is not None
-    assert (decision.verdict.code, decision.verdict.note) == ("R0_BAD_ANSWER", "propose_order: the answer is empty")
+def test_the_reason_of_a_model_without_an_answer_stays_as_it_is() -> None:
+    assert propose_order(UnusableAnswer("the answer is empty", "empty"), FLAT, symbol="BTC") == UnusableAnswer("the answer is empty", "empty")
+
+
+def test_a_quantity_is_rounded_down_to_the_smallest_step() -> None:
+    _, (order,) = answered(BUY | {"qty": "0.123456789"})
+    assert order.qty == D("0.12345678")
 
 
 def test_line_breaks_in_a_reason_are_no_reason_to_refuse() -> None:
@@ -140,11 +144,14 @@ fields = [*ProposeOrder.model_fields, "else"]
     gone=st.sets(st.sampled_from(fields), max_size=2),
     held=st.booleans(),
 )
-def test_whatever_a_model_answers_there_is_a_decision_that_can_be_kept(
+def test_whatever_a_model_answers_there_is_a_decision_that_can_be_kept_or_a_reason(
     changed: dict[str, Any], gone: set[str], held: bool
 ) -> None:
     answer = {key: value for key, value in (BUY | changed).items() if key not in gone}
-    decision, orders = answered(answer, LONG if held else FLAT)
+    account = LONG if held else FLAT
+    if isinstance(propose_order(answer, account, symbol="BTC"), UnusableAnswer):
+        return
+    decision, orders = answered(answer, account)
     assert decision.symbol == "BTC"
     if decision.verdict is not None:
         assert orders == ()
@@ -193,9 +200,18 @@ def test_a_refusal_is_shown_to_the_model_at_the_next_tick(words: Any) -> None:
     bars = [words.day(n, prices) for n, prices in enumerate(BARS)]
     result = run_simulation(notebook, bars, ModelTrader(model, brief), guard=Guard({"position": "the equity"}))
     assert "Last proposal: refused, R3_POSITION_CAP: The position would be worth 500000" in model.prompts[1]
-    assert "Last proposal: refused, R0_BAD_ANSWER" in model.prompts[3]
-    assert result.as_dict()["rejections"] == {"R0_BAD_ANSWER": 1, "R3_POSITION_CAP": 1}
+    assert result.as_dict()["rejections"] == {"R3_POSITION_CAP": 1}
     assert notebook.fills == []
+
+
+def test_an_answer_that_cannot_be_used_is_counted_and_the_model_is_not_told(words: Any) -> None:
+    model, notebook = Scripted(AAPL | {"qty": 5000}, "gibberish", {"symbol": "AAPL", "action": "close", "reason": "x"}, None), words.Notebook()
+    bars = [words.day(n, prices) for n, prices in enumerate(BARS)]
+    result = run_simulation(notebook, bars, ModelTrader(model, brief), guard=Guard({"position": "the equity"}))
+    assert len(notebook.decisions) == 1 and (result.decisions, result.no_trades) == (1, 0)
+    assert result.as_dict()["model"]["skipped"] == {"off_schema": 1, "unusable": 1}
+    last = [line for prompt in model.prompts[1:] for line in prompt.splitlines() if line.startswith("Last proposal")]
+    assert len(last) == 3 and all("R3_POSITION_CAP" in line for line in last), "the last proposal is that of the first tick"
 
 
 def test_the_model_sees_its_buying_power_where_there_is_margin(words: Any) -> None:
@@ -257,7 +273,7 @@ def test_observed_first_a_brief_knows_of_what_has_just_happened_and_the_ledger_i
 def test_after_a_refusal_an_accepted_proposal_is_the_last_one_guard_or_not(words: Any) -> None:
     model = Scripted("gibberish", AAPL | {"stop": 90, "target": 130}, None)
     run_simulation(words.Notebook(), [words.day(n, prices) for n, prices in enumerate(BARS)], ModelTrader(model, brief))
-    assert "refused, R0_BAD_ANSWER" in model.prompts[1] and "Last proposal: accepted" in model.prompts[2]
+    assert "Last proposal" not in model.prompts[1] and "Last proposal: accepted" in model.prompts[2]
 
 
 def test_the_same_answers_give_the_same_bytes_in_the_memory(words: Any) -> None:
@@ -287,5 +303,5 @@ def test_the_same_answers_give_the_same_bytes_in_the_memory(words: Any) -> None:
             hashes.append(canonical(plain([(tick, receipt.concluded_data()) for tick, receipt in heard])))
             (trade,) = agent.ledger.trades(status="closed")
             assert (trade.entry_reason, trade.exit_trigger, trade.entry_leverage) == ("Higher low", "target", 5)
-            assert len([decision for tick, _ in heard for decision in tick.decisions]) == 3
+            assert len([decision for tick, _ in heard for decision in tick.decisions]) == 2
     assert hashes[0] == hashes[1]

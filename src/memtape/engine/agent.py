@@ -7,7 +7,7 @@ agent.lessons     what closed trades taught                     agent.journal   
 agent.briefs      what the agent is shown                       agent.proposals   edits that it proposes
 agent.imports     files, previewed, committed, undone           agent.runs        executions, session, re-examinations
 agent.outcomes    what became of decisions                      agent.events      exposure to the calendar
-agent.view()      one transaction, one cutoff
+agent.view()      one transaction, one cutoff                   agent.simulation  terms of a simulation, answers of its model
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from memtape.engine.reflection import due_after
 from memtape.engine.resources import Resources
 from memtape.engine.runs import BegunRun, Runs, write_examination
 from memtape.engine.scope import AgentScope
+from memtape.engine.simulation import SimulationRecord
 from memtape.engine.view import open_view, present_of
 from memtape.engine.view.agent_config import card_type
 from memtape.engine.view.decisions import decision_card, refuse_closed_gate
@@ -81,6 +82,7 @@ class AgentMemory:
         self.runs = Runs(scope)
         self.outcomes = DecisionOutcomes(scope)
         self.events = AgentEvents(scope)
+        self.simulation = SimulationRecord(scope)
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 

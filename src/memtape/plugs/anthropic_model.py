@@ -17,7 +17,6 @@ from pydantic import BaseModel
 from memtape.plugs.answer_schema import enforceable_schema
 from memtape.plugs.models import (
     AnswerForm,
-    CachedTokens,
     ModelAnswer,
     ModelReply,
     connection_failure,
@@ -27,6 +26,7 @@ from memtape.plugs.models import (
     timeout_failure,
     unreadable_reply,
 )
+from memtape.plugs.prices import CachedTokens, Price
 from memtape.plugs.prompt_cache import CacheMarks
 
 ADDRESS = "https://api.anthropic.com"  # given to the SDK, which would otherwise look in the environment
@@ -79,6 +79,7 @@ class AnthropicModel:
     base_url: str = ADDRESS
     timeout: float
     retries: int
+    price: Price | None = None
 
     @property
     def id(self) -> str:
@@ -92,17 +93,19 @@ class AnthropicModel:
             model=self.id, answered_by=message.model or self.name,
             text="".join(block.text or "" for block in message.content if block.type == "text"),
             input_tokens=message.usage.all_input_tokens, output_tokens=message.usage.output_tokens, cached=message.usage.cached,
-            refused=message.stop_reason == "refusal",
+            refused=message.stop_reason == "refusal", price=self.price,
             cut_off=message.stop_reason in ("max_tokens", "model_context_window_exceeded"),
         ).read(form)  # fmt: skip
 
     def _ask(self, system: str, user: str, form: AnswerForm, max_tokens: int, stable_chars: int) -> bytes:
         marks = CacheMarks(self.name, system)
+        # A model that must write every field, if only as null, forgets none.
+        schema = enforceable_schema(form.model_json_schema(), all_required=True)
         return post_message(
             self.name, api_key=self.api_key, base_url=self.base_url, timeout=self.timeout, retries=self.retries,
             max_tokens=max_tokens, system=marks.system_blocks(),
             messages=[{"role": "user", "content": marks.user_blocks(user, stable_chars)}],
-            output_config={"format": {"type": "json_schema", "schema": enforceable_schema(form.model_json_schema())}},
+            output_config={"format": {"type": "json_schema", "schema": schema}},
         )  # fmt: skip
 
 

@@ -7,8 +7,6 @@ Everything that goes wrong between the question and a valid answer is a `ModelFa
 >>> model_of("stats")
 Traceback (most recent call last):
 memtape.errors.Invalid: model: 'stats' names no provider. Write anthropic/NAME or openai/NAME, like anthropic/claude-haiku-4-5
->>> answer_cost("claude-haiku-4-5-20251001", 1_200, 300)
-Decimal('0.0027')
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib.util import find_spec
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -28,6 +26,7 @@ from memtape.core.brief.sanitize import one_line, redact_secrets
 from memtape.core.values import read
 from memtape.errors import Invalid, MissingExtra, ModelFailed
 from memtape.plugs.answer_schema import without_optional_nulls
+from memtape.plugs.prices import NOT_CACHED, CachedTokens, Price, answer_cost, price_of
 
 TIMEOUT_SECONDS = 60.0
 RETRIES = 2
@@ -43,6 +42,7 @@ class ModelAnswer:
     output_tokens: int | None
     cost_usd: Decimal | None
     model: str  # the provider's name of the model that answered
+    cached_tokens: int | None = None  # of the input tokens, those that the provider found in its cache
 
 
 class Model(Protocol):
@@ -51,6 +51,10 @@ class Model(Protocol):
     @property
     def id(self) -> str:
         """The provider and the name: anthropic/claude-haiku-4-5."""
+
+    @property
+    def price(self) -> Price | None:
+        """What its tokens cost; None if nobody says."""
 
     def answer(self, system: str, user: str, form: AnswerForm, *, max_tokens: int, stable_chars: int = 0) -> ModelAnswer:
         """Ask one question. Raises ModelFailed without a valid answer.
@@ -67,6 +71,7 @@ class ModelAccess:
     name: str  # without its provider
     base_url: str | None  # None: the provider's own
     api_key: str = field(repr=False)
+    price: Price | None = None  # None: not known
 
     @property
     def id(self) -> str:
@@ -74,10 +79,13 @@ class ModelAccess:
         return f"{self.provider}/{self.name}"
 
 
-def model_access(name: str, *, base_url: str | None = None, api_key: str | None = None) -> ModelAccess:
+def model_access(
+    name: str, *, base_url: str | None = None, api_key: str | None = None, prices: Mapping[str, Price] | None = None
+) -> ModelAccess:
     """Returns how to reach the model of a name. Raises Invalid if the name or the key is wrong, MissingExtra without its SDK.
 
-    `openai/...` with an address of its own needs no key: servers on the own machine often have none.
+    `openai/...` with an address of its own needs no key: servers on the own machine often have none. `prices` by name come before
+    the list prices.
     """
     provider, _, short = name.partition("/")
     if provider not in KEY_SETTINGS or not short:
@@ -86,7 +94,7 @@ def model_access(name: str, *, base_url: str | None = None, api_key: str | None 
     if find_spec(provider) is None:
         raise MissingExtra(what=f"The model {name}", extra="llm")
     key = _key(provider, api_key, needed=provider == "anthropic" or base_url is None)
-    return ModelAccess(provider, short, base_url, key)
+    return ModelAccess(provider, short, base_url, key, price_of(name, prices))
 
 
 def model_of(
@@ -96,17 +104,22 @@ def model_of(
     api_key: str | None = None,
     timeout: float = TIMEOUT_SECONDS,
     retries: int = RETRIES,
+    prices: Mapping[str, Price] | None = None,
 ) -> Model:
     """Returns the model of a name. `timeout` holds for each attempt; the SDK makes the `retries` and waits between them."""
-    access = model_access(name, base_url=base_url, api_key=api_key)
+    access = model_access(name, base_url=base_url, api_key=api_key, prices=prices)
     address = {"base_url": access.base_url} if access.base_url else {}
     if access.provider == "anthropic":
         from memtape.plugs.anthropic_model import AnthropicModel
 
-        return AnthropicModel(name=access.name, api_key=access.api_key, timeout=timeout, retries=retries, **address)
+        return AnthropicModel(
+            name=access.name, api_key=access.api_key, timeout=timeout, retries=retries, price=access.price, **address
+        )
     from memtape.plugs.openai_model import OpenAIModel
 
-    return OpenAIModel(name=access.name, api_key=access.api_key, timeout=timeout, retries=retries, **address)
+    return OpenAIModel(
+        name=access.name, api_key=access.api_key, timeout=timeout, retries=retries, price=access.price, **address
+    )
 
 
 STATS_REFLECTOR = "stats"  # memtape itself: no model
@@ -138,64 +151,6 @@ def _key(provider: str, given: str | None, needed: bool) -> str:
     return key or "none"
 
 
-# ---- prices -----------------------------------------------------------------------------------------------------
-
-
-class Price(NamedTuple):
-    """US dollars for a million tokens."""
-
-    input: Decimal
-    output: Decimal
-    max_input_tokens: int | None = None  # a longer question has another price
-
-
-def _price(input: str, output: str, max_input_tokens: int | None = None) -> Price:
-    return Price(Decimal(input), Decimal(output), max_input_tokens)
-
-
-# List prices without discounts: Anthropic's of November 2026, OpenAI's of June 2026. The cost of other models is None.
-LIST_PRICES: Mapping[str, Price] = {
-    "claude-haiku-4-5": _price("1", "5"), "claude-haiku-5-5": _price("0.10", "0.50", 100_000),
-    "claude-sonnet-4-5": _price("3", "15"), "claude-sonnet-5-5": _price("2", "10"),
-    "claude-opus-5": _price("5", "25"), "claude-opus-5-5": _price("4", "20"),
-    "gpt-4o-mini": _price("0.15", "0.60"), "gpt-4.1": _price("2", "8"), "gpt-4.1-mini": _price("0.40", "1.60"),
-    "gpt-5-mini": _price("0.25", "2"), "gpt-5-nano": _price("0.05", "0.40"),
-    "gpt-5.4-mini": _price("0.75", "4.50"), "gpt-5.4-nano": _price("0.20", "1.25"),
-}  # fmt: skip
-_SNAPSHOT_DATE = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")  # a dated snapshot has the price of its model
-
-
-CACHE_WRITE_FACTOR, CACHE_READ_FACTOR = Decimal("1.25"), Decimal("0.1")  # of the price of an input token, at Anthropic
-
-
-class CachedTokens(NamedTuple):
-    """The input tokens of a question that the provider stored in its cache, and those it found there."""
-
-    written: int = 0
-    read: int = 0
-
-
-NOT_CACHED = CachedTokens()
-
-
-def answer_cost(
-    name: str, input_tokens: int | None, output_tokens: int | None, cached: CachedTokens = NOT_CACHED
-) -> Decimal | None:
-    """Returns the cost of an answer by list price; None if the model or the tokens are unknown.
-
-    `input_tokens` are all of them; the cached ones among them have prices of their own.
-
-    >>> answer_cost("claude-haiku-4-5", 1_200, 300, CachedTokens(read=1_000))
-    Decimal('0.0018')
-    """
-    price = LIST_PRICES.get(_SNAPSHOT_DATE.sub("", name))
-    if price is None or input_tokens is None or output_tokens is None or (price.max_input_tokens or input_tokens) < input_tokens:
-        return None
-    plain = input_tokens - cached.written - cached.read
-    billed = plain + CACHE_WRITE_FACTOR * cached.written + CACHE_READ_FACTOR * cached.read
-    return (price.input * billed + price.output * output_tokens).normalize() / 1_000_000
-
-
 # ---- reading a reply ----------------------------------------------------------------------------------------------
 
 
@@ -211,6 +166,7 @@ class ModelReply:
     refused: bool = False
     cut_off: bool = False  # stopped at the limit of tokens
     cached: CachedTokens = NOT_CACHED
+    price: Price | None = None
 
     def read(self, form: AnswerForm) -> ModelAnswer:
         """Returns the answer. Raises ModelFailed if it is not valid JSON of this form."""
@@ -232,18 +188,18 @@ class ModelReply:
             line = one_line(redact_secrets(str(wrong)), 300).rstrip(".")
             raise self.failed("off_schema", f"the answer does not fit the schema: {line}") from None
         assert isinstance(data, dict)
-        return ModelAnswer(data, self.input_tokens, self.output_tokens, self.cost, self.answered_by)
+        return ModelAnswer(data, self.input_tokens, self.output_tokens, self.cost, self.answered_by, self.cached.read)
 
     @property
     def cost(self) -> Decimal | None:
         """The cost of this reply, valid or not."""
-        return answer_cost(self.model.partition("/")[2], self.input_tokens, self.output_tokens, self.cached)
+        return answer_cost(self.price, self.input_tokens, self.output_tokens, self.cached)
 
     def failed(self, what: str, problem: str, retry_later: bool = True) -> ModelFailed:
         """Returns a failure with the tokens and the cost of this reply."""
         return ModelFailed(
             self.model, problem, what=what, status=200, retry_later=retry_later,
-            input_tokens=self.input_tokens, output_tokens=self.output_tokens, cost_usd=self.cost,
+            input_tokens=self.input_tokens, output_tokens=self.output_tokens, cost_usd=self.cost, cached_tokens=self.cached.read,
         )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from memtape.plugs.models import (
     timeout_failure,
     unreadable_reply,
 )
+from memtape.plugs.prices import CachedTokens, Price
 
 ADDRESS = "https://api.openai.com/v1"  # given to the SDK, which would otherwise look in the environment
 
@@ -48,15 +49,28 @@ class _Choice(BaseModel):
     finish_reason: str | None = None
 
 
-class _OpenAIUsage(BaseModel):
+class _PromptTokens(BaseModel):
+    cached_tokens: int | None = None
+
+
+class OpenAIUsage(BaseModel):
+    """The tokens of a reply. Those that the cache gave are among `prompt_tokens`."""
+
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    prompt_tokens_details: _PromptTokens | None = None
+
+    @property
+    def cached(self) -> CachedTokens:
+        """The tokens that the cache gave; it tells of none that it stored."""
+        details = self.prompt_tokens_details
+        return CachedTokens(read=min((details and details.cached_tokens) or 0, self.prompt_tokens or 0))
 
 
 class _Completion(BaseModel):
     choices: Sequence[_Choice] = Field(min_length=1)
     model: str = ""
-    usage: _OpenAIUsage | None = None
+    usage: OpenAIUsage | None = None
 
 
 class _ErrorDetail(BaseModel):
@@ -79,6 +93,7 @@ class OpenAIModel:
     base_url: str = ADDRESS
     timeout: float
     retries: int
+    price: Price | None = None
 
     @property
     def id(self) -> str:
@@ -88,12 +103,12 @@ class OpenAIModel:
     def answer(self, system: str, user: str, form: AnswerForm, *, max_tokens: int, stable_chars: int = 0) -> ModelAnswer:
         """Ask one question. The SDK retries where that may help."""
         completion = parse_reply(self.id, _Completion, self._ask(system, user, form, max_tokens))
-        first, usage = completion.choices[0], completion.usage or _OpenAIUsage()
+        first, usage = completion.choices[0], completion.usage or OpenAIUsage()
         return ModelReply(
             model=self.id, answered_by=completion.model or self.name, text=first.message.content or first.message.refusal or "",
             input_tokens=usage.prompt_tokens, output_tokens=usage.completion_tokens,
             refused=bool(first.message.refusal) or first.finish_reason == "content_filter",
-            cut_off=first.finish_reason == "length",
+            cut_off=first.finish_reason == "length", cached=usage.cached, price=self.price,
         ).read(form)  # fmt: skip
 
     def _ask(self, system: str, user: str, form: AnswerForm, max_tokens: int) -> bytes:

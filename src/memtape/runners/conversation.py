@@ -9,7 +9,8 @@ from itertools import groupby
 from typing import Any, Literal, Protocol
 
 from memtape.core.decisions.runs import AgentRun, RunStep
-from memtape.plugs.models import NOT_CACHED, CachedTokens, ModelAccess
+from memtape.plugs.models import ModelAccess
+from memtape.plugs.prices import NOT_CACHED, CachedTokens
 from memtape.runners.protocol import RunQuestion, ToolOutput
 
 NOTHING = "(nothing)"  # providers refuse an empty text

@@ -16,7 +16,8 @@ from memtape.core.decisions.runs import NO_USAGE, RunUsage
 from memtape.errors import Invalid, MissingExtra, ModelFailed, RunFailed
 from memtape.plugs.answer_schema import without_optional_nulls
 from memtape.plugs.clock import Clock
-from memtape.plugs.models import RETRIES, ModelAccess, answer_cost, strict_json
+from memtape.plugs.models import RETRIES, ModelAccess, strict_json
+from memtape.plugs.prices import answer_cost
 from memtape.runners.conversation import Conversation, ConversationStart, ModelTurn, ToolCall
 from memtape.runners.protocol import RESET_ADVICE, RunnerAnswer, RunQuestion, ToolOutput
 from memtape.runners.steps import StepRecorder, storable_text
@@ -123,7 +124,7 @@ class _ToolLoop:
         self.usage = self.usage.plus(
             RunUsage(
                 input_tokens=reply.input_tokens, output_tokens=reply.output_tokens,
-                cost_usd=answer_cost(self.access.name, reply.input_tokens, reply.output_tokens, reply.cached),
+                cost_usd=answer_cost(self.access.price, reply.input_tokens, reply.output_tokens, reply.cached),
             )
         )  # fmt: skip
         if reply.stop == "overflow":

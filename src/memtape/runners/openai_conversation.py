@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from memtape.plugs.answer_schema import enforceable_schema
 from memtape.plugs.models import ModelAccess, connection_failure, parse_event, parse_reply, strict_json
-from memtape.plugs.openai_model import ADDRESS, post_completion, stream_completion, strict_format
+from memtape.plugs.openai_model import ADDRESS, OpenAIUsage, post_completion, stream_completion, strict_format
 from memtape.runners.conversation import NOTHING, ModelTurn, OnPiece, ToolCall, UserPart, earlier_parts
 from memtape.runners.protocol import RunQuestion, ToolOutput
 
@@ -45,14 +45,9 @@ class _ReplyChoice(BaseModel):
     finish_reason: str | None = None
 
 
-class _CompletionTokens(BaseModel):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-
-
 class _CompletionReply(BaseModel):
     choices: Sequence[_ReplyChoice] = Field(min_length=1)
-    usage: _CompletionTokens | None = None
+    usage: OpenAIUsage | None = None
 
 
 class _CallDelta(BaseModel):
@@ -100,7 +95,7 @@ class OpenAIConversation:
             with closing(stream_completion(self.access.name, **request)) as chunks:
                 body = _joined(self.access, chunks, on_piece)
         reply = parse_reply(self.access.id, _CompletionReply, body)
-        first, usage = reply.choices[0], reply.usage or _CompletionTokens()
+        first, usage = reply.choices[0], reply.usage or OpenAIUsage()
         calls = [ToolCall(call.id, call.function.name, _input(call.function)) for call in first.message.tool_calls or ()]
         refused = bool(first.message.refusal) or first.finish_reason == "content_filter"
         text = first.message.content or first.message.refusal or ""
@@ -108,7 +103,7 @@ class OpenAIConversation:
         return ModelTurn(
             text=text, calls=calls,
             stop="refused" if refused else "cut_off" if first.finish_reason == "length" else "ended",
-            input_tokens=usage.prompt_tokens, output_tokens=usage.completion_tokens,
+            input_tokens=usage.prompt_tokens, output_tokens=usage.completion_tokens, cached=usage.cached,
         )  # fmt: skip
 
     def append_outputs(self, outputs: Sequence[tuple[ToolCall, ToolOutput]]) -> None:

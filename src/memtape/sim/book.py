@@ -10,14 +10,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal, localcontext
 
 from memtape.core.values import MONEY, ZERO
 from memtape.sim.account import FLAT_POSITION
 from memtape.sim.margin import buying_power
-from memtape.sim.orders import Order, Position, WorkingOrder, position_after
+from memtape.sim.orders import LOT, Order, Position, WorkingOrder, position_after
 from memtape.sim.venue import PLAIN_VENUE, Venue
+
+DUST_SHARE = Decimal("0.000001")  # of the starting equity: what is worth less, or risks less, is dust
 
 
 class Book:
@@ -32,6 +35,7 @@ class Book:
         self.refused: dict[str, str] = {}  # order id -> reason
         self.codes: dict[str, str] = {}  # order id -> the code of its refusal
         self.slippage = ZERO  # paid so far, in money
+        self._least = cash * DUST_SHARE
 
     def held(self, symbol: str) -> Position:
         """Returns the position in a symbol."""
@@ -53,6 +57,29 @@ class Book:
         else:
             self.positions.pop(symbol, None)
         return before, now
+
+    def is_dust(self, qty: Decimal, px: Decimal) -> bool:
+        """Returns True for a quantity above zero that is too small to be a trade."""
+        return qty > ZERO and (qty < LOT or qty <= self.venue.dust_qty or qty * abs(px) < self._least)
+
+    def dust_refusal(self, order: Order, px: Decimal) -> str | None:
+        """Returns why an entry is too small to be a trade, or None. Its result in R would count as much as that of any other."""
+        if order.qty < LOT or order.qty <= self.venue.dust_qty:
+            return f"a quantity of {order.qty:f} is too small; it must be above {max(self.venue.dust_qty, LOT):f}"
+        for what, amount in (("the order is worth", abs(px)), ("its stop costs", abs(px - order.stop) if order.stop else None)):
+            if amount is not None and order.qty * amount < self._least:
+                least = f"the least is {self._least.normalize():f}, a millionth of the starting equity"
+                return f"{what} {order.qty * amount:.3g}; {least}"
+        return None
+
+    def stops(self, symbol: str) -> tuple[tuple[Decimal, Decimal], ...]:
+        """Returns the stops of a position: quantities and prices. A stop that was reached and waits counts at the mark."""
+        found = [w for w in self.working.get(symbol, ()) if w.order.reduce_only and w.trigger == "stop"]
+        return tuple((w.left, self.marks[symbol] if w.order.px is None else w.order.px) for w in found)
+
+    def entries(self, symbol: str) -> tuple[Order, ...]:
+        """Returns the waiting entries of a symbol, each with its unfilled quantity."""
+        return tuple(replace(w.order, qty=w.left) for w in self.working.get(symbol, ()) if not w.order.reduce_only)
 
     def waits(self, symbol: str) -> tuple[Decimal, Decimal]:
         """Returns the quantities that waiting entries of a symbol would buy and sell."""

@@ -16,7 +16,8 @@ from typing import Any, Literal, Protocol
 from memtape.core.observed import Bar
 from memtape.errors import MissingExtra
 from memtape.sim.bars import read_bars
-from memtape.sim.run import Observer, SimResult, run_simulation
+from memtape.sim.result import SimResult
+from memtape.sim.run import Observer, run_simulation
 from memtape.sim.strategies import STRATEGIES, Strategy
 
 DEMO_LABEL = "Simulated trades on real prices (AAPL, GOOG, IBM, MSFT, daily, 2008-2013); no claim about future returns."

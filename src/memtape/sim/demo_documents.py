@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from memtape.sim.demo import DEMO_AGENTS, DEMO_LABEL, DEMO_LIMITS, DEMO_SKILLS, FEE_BPS, SLIPPAGE_BPS, STARTING_EQUITY, demo_bars
 from memtape.sim.report_markdown import render_report
-from memtape.sim.run import SimResult, run_simulation
+from memtape.sim.result import SimResult
+from memtape.sim.run import run_simulation
 
 if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory

@@ -53,8 +53,8 @@ class OrderCase:
     px: Decimal
 
     @property
-    def risk(self) -> Decimal | None:
-        """The loss at the stop; None without a stop."""
+    def own_risk(self) -> Decimal | None:
+        """The loss of the order alone at its stop; None without a stop."""
         return None if self.order.stop is None else abs(self.px - self.order.stop) * self.opens
 
 
@@ -101,14 +101,16 @@ def _risk(text: str) -> list[LimitRule] | None:
         return None
 
     def rule(case: OrderCase) -> tuple[str, str] | None:
-        if case.risk is None:
+        if case.own_risk is None:
             return NO_STOP, "Without a stop the risk of the trade cannot be told."
-        most = limit.of(case.account.equity)
-        return (
-            (RISK, f"The stop would cost {_amount_text(case.risk)}, the limit is {_amount_text(most)}.")
-            if case.risk > most
-            else None
-        )
+        # Otherwise a position could grow beyond the limit by one small order after another.
+        risk, most = case.account.risk(case.order), limit.of(case.account.equity)
+        if risk is None:
+            return NO_STOP, f"A part of the position in {case.order.symbol} has no stop, so its risk cannot be told."
+        if risk <= most:
+            return None
+        what = "The stop" if risk == case.own_risk else "With what is held or waits to be filled, the stops"
+        return RISK, f"{what} would cost {_amount_text(risk)}, the limit is {_amount_text(most)}."
 
     return [rule]
 

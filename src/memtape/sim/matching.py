@@ -19,11 +19,11 @@ from memtape.core.sources import PAPER_BROKER
 from memtape.core.values import ONE, ZERO
 from memtape.sim.book import Book
 from memtape.sim.margin import MarginPath, breach_point
-from memtape.sim.orders import BUYING_POWER, LIQUIDATED, Order, WorkingOrder, is_reached, order_refusal, within_limit
+from memtape.sim.orders import BUYING_POWER, LIQUIDATED, LOT, Order, WorkingOrder, is_reached, order_refusal, within_limit
 from memtape.sim.venue import BASIS_POINTS
 
 PRICE_STEP = Decimal("1e-10")
-MONEY_STEP = LOT = Decimal("1e-8")
+MONEY_STEP = Decimal("1e-8")
 # Inside a bar: first protecting stops, then targets, then entries.
 EXECUTION_ORDER = {(True, "stop"): 0, (True, "limit"): 1, (False, "stop"): 2, (False, "limit"): 3}
 
@@ -123,8 +123,11 @@ class OrderMatching:
             w.order = replace(order, kind="limit", px=order.limit, limit=None)
             return False
         qty = min(w.left, abs(held)) if order.reduce_only else w.left
+        if order.reduce_only and self._book.is_dust(abs(held) - qty, px):
+            # What would be left is no position: it goes with the rest.
+            qty = abs(held)
         qty = qty if play.room is None else min(qty, play.room)
-        if qty <= 0:
+        if qty <= 0 or (qty < w.left and not order.reduce_only and self._book.is_dust(qty, px)):
             self._wait(w)
             return False
         reached, px = px, self._slipped(order, px, sign)
@@ -153,7 +156,9 @@ class OrderMatching:
         order, working = w.order, self._book.working[w.order.symbol]
         signed = qty if order.side == "buy" else -qty
         before, now = self._book.take(order.symbol, signed, px, fee, t)
-        w.left -= qty
+        w.left = max(ZERO, w.left - qty)
+        if not order.reduce_only and self._book.is_dust(w.left, px):
+            w.left = ZERO
         play.room = None if play.room is None else play.room - qty
         whole = not w.left
         turned = before.qty != 0 and now.qty * before.qty <= 0

@@ -1,8 +1,8 @@
 """A trader that asks a language model: it shows the model what an agent knows at a tick and reads the answer as `ProposeOrder`.
 
 For each symbol and tick the model gets the brief, the last bars as a small table, the position, and the verdict on its last
-proposal. A valid answer becomes a decision with its orders. An invalid answer becomes a decision too: not to trade, refused with
-R0_BAD_ANSWER, and recorded like any other. The caller supplies the model, as a function from a question to an answer.
+proposal. A valid answer becomes a decision with its orders. An answer that cannot be used is no decision: the tick is skipped,
+the reason is counted, and the model is not told of it. The caller supplies the model, as a function from a question to an answer.
 
 >>> from datetime import UTC
 >>> monday, cash = datetime(2024, 1, 8, tzinfo=UTC), Decimal(1000)
@@ -13,31 +13,33 @@ R0_BAD_ANSWER, and recorded like any other. The caller supplies the model, as a 
 [('buy', '2.00000000', '95')]
 >>> propose_order(answer | {"stop": 105}, account, symbol="BTC").decision.verdict.code
 'R8_STOP_SIDE'
->>> propose_order({"action": "moon"}, account, symbol="BTC").decision.verdict.code
-'R0_BAD_ANSWER'
+>>> propose_order({"action": "moon"}, account, symbol="BTC").what
+'off_schema'
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import ROUND_DOWN, Decimal, localcontext
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from memtape.core.codec import decimal_text, digest, make_id, time_text
+from memtape.core.decisions.tick_answers import TickAnswer
 from memtape.core.observed import Bar, Decision, GuardVerdict, Run, Side
 from memtape.core.values import MONEY, ONE, REASON_LENGTH, Fraction, Key, Quantity, Reason, Symbol, read
 from memtape.errors import Invalid
 from memtape.sim.account import AccountView
 from memtape.sim.guard import Guard, judge_order
 from memtape.sim.limits import STOP_SIDE
-from memtape.sim.orders import Order, check_order_terms, order_refusal
-from memtape.sim.strategies import LOT, OrderProposal
+from memtape.sim.model_use import ModelUse
+from memtape.sim.orders import LOT, Order, check_order_terms, order_refusal
+from memtape.sim.strategies import OrderProposal
 
-BAD_ANSWER = "R0_BAD_ANSWER"
 SHOWN_BARS = 12
 HUNDRED = Decimal(100)
 MAX_LEVERAGE = Decimal(10_000)  # a larger position is a mistake, and has more digits than the ledger stores
@@ -47,7 +49,15 @@ def _one_line(text: object) -> object:
     return " ".join(text.split()) if isinstance(text, str) else text
 
 
-Percent = Annotated[Quantity, Field(le=100)]
+def _at_most_hundred(percent: Decimal) -> Decimal:
+    if percent > HUNDRED:
+        raise ValueError("is more than 100; give percent of the equity")
+    return percent
+
+
+# The schema asks for a plain number. Numbers written as texts are read too.
+OrderNumber = Annotated[Quantity, WithJsonSchema({"type": "number"})]
+Percent = Annotated[OrderNumber, AfterValidator(_at_most_hundred)]
 
 
 class ProposeOrder(BaseModel):
@@ -55,19 +65,21 @@ class ProposeOrder(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    symbol: Symbol
+    symbol: Annotated[Symbol, WithJsonSchema({"type": "string", "description": "the symbol that the question is about"})]
     action: Literal["buy", "sell", "close", "no_trade"]
     reason: Annotated[Reason, BeforeValidator(_one_line), Field(min_length=1, description="why, in one or two sentences")]
-    qty: Annotated[Quantity | None, Field(description="how much, in units of the symbol; or give risk_pct")] = None
+    qty: Annotated[OrderNumber | None, Field(description="how much, in units of the symbol; or give risk_pct")] = None
     risk_pct: Annotated[Percent | None, Field(description="percent of equity that is lost if the stop is hit")] = None
-    kind: Literal["market", "limit", "stop"] = "market"
-    px: Annotated[Quantity | None, Field(description="price of a limit or stop entry")] = None
-    stop: Annotated[Quantity | None, Field(description="where the idea is wrong: the position is closed there")] = None
-    target: Annotated[Quantity | None, Field(description="where the profit is taken")] = None
+    kind: Annotated[Literal["market", "limit", "stop"], Field(description="null: market")] = "market"
+    px: Annotated[OrderNumber | None, Field(description="price of a limit or stop entry; null for market")] = None
+    stop: Annotated[OrderNumber | None, Field(description="where the idea is wrong: the position is closed there")] = None
+    target: Annotated[OrderNumber | None, Field(description="where the profit is taken")] = None
     side: Annotated[Side | None, Field(description="for no_trade: the direction that was passed up")] = None
-    bars: Annotated[int, Field(ge=1, le=1000, description="for how many bars an entry stays valid")] = 1
-    confidence: Annotated[Fraction | None, Field(description="0 to 1")] = None
-    memories: Annotated[tuple[Key, ...], Field(max_length=12, description="ids of the memories this rests on")] = ()
+    bars: Annotated[int, Field(ge=1, le=1000, description="for how many bars an entry stays valid; null: 1")] = 1
+    confidence: Annotated[
+        Annotated[Fraction, WithJsonSchema({"type": "number"})] | None, Field(description="0 to 1")
+    ] = None
+    memories: Annotated[tuple[Key, ...], Field(max_length=12, description="ids of the memories this rests on; null: none")] = ()
 
     @model_validator(mode="after")
     def _complete(self) -> ProposeOrder:
@@ -84,27 +96,31 @@ class ProposeOrder(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class UnusableAnswer:
-    """A model that gave no valid answer, and why."""
+    """A model that gave no answer that can be used, and why: a short name and a sentence."""
 
     problem: str
+    what: str = "unusable"
 
 
 def propose_order(
     answer: object, account: AccountView, *, symbol: str, guard: Guard | None = None, strategy: str | None = None,
     run: Run | None = None,
-) -> OrderProposal:  # fmt: skip
-    """Returns an answer about `symbol` as a decision with its orders, after the guard. No answer raises an error."""
+) -> OrderProposal | UnusableAnswer:  # fmt: skip
+    """Returns an answer about `symbol` as a decision with its orders, after the guard; or why it cannot be used."""
     about = Decision(symbol=symbol, action="no_trade", strategy=strategy, run=run)
+    if isinstance(answer, UnusableAnswer):
+        return answer
     try:
-        if isinstance(answer, UnusableAnswer):
-            raise Invalid("propose_order", answer.problem)
         given = answer if isinstance(answer, ProposeOrder) else read(ProposeOrder, answer, at="propose_order")
+    except Invalid as bad:
+        return UnusableAnswer(_plain_line(str(bad)), "off_schema")
+    try:
         if given.symbol != symbol:
             raise Invalid("symbol", f"the question is about {symbol}, not about {given.symbol}", f"Answer about {symbol}")
         with localcontext(MONEY):
             proposal = _proposal(given, account, about)
     except Invalid as bad:
-        return OrderProposal(replace(about, reason="The answer could not be used.", verdict=_refusal(BAD_ANSWER, str(bad))))
+        return UnusableAnswer(_plain_line(str(bad)))
     return proposal if guard is None else judge_order(proposal, account, guard)
 
 
@@ -148,7 +164,8 @@ def _reduction(decision: Decision, symbol: str, held: Decimal, qty: Decimal) -> 
 
 def _size(given: ProposeOrder, account: AccountView) -> Decimal:
     if given.qty is not None:
-        return given.qty
+        # Below the smallest step there is nothing; what is less than one step is refused as dust.
+        return max(given.qty.quantize(LOT, rounding=ROUND_DOWN), min(given.qty, LOT))
     px = account.marks.get(given.symbol) if given.px is None else given.px
     if px is None or given.stop is None or given.risk_pct is None or px == given.stop or account.equity <= 0:
         raise Invalid("risk_pct", "gives no size: the distance to the stop or the equity is zero", "Give qty, or another stop")
@@ -159,9 +176,12 @@ def _size(given: ProposeOrder, account: AccountView) -> Decimal:
 
 
 def _refusal(code: str, why: str) -> GuardVerdict:
+    return GuardVerdict(accepted=False, code=code, note=_plain_line(why))
+
+
+def _plain_line(text: str) -> str:
     # The text may quote the model.
-    plain = "".join(c if c.isprintable() else " " for c in why)
-    return GuardVerdict(accepted=False, code=code, note=plain[:REASON_LENGTH])
+    return "".join(c if c.isprintable() else " " for c in text)[:REASON_LENGTH]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,6 +254,7 @@ class ModelTrader:
         guard: Guard | None = None,
     ) -> None:  # fmt: skip
         self.name, self._decide, self._brief, self._bars, self._guard = name, decide, brief, bars, guard
+        self.use = ModelUse(name)
 
     def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView, /) -> list[OrderProposal]:
         """Asks the model about one symbol and reads its answer."""
@@ -245,4 +266,12 @@ class ModelTrader:
         if answer is None:
             return []
         run = Run(id=make_id(self.name, symbol, time_text(account.t)), digest=digest(question.prompt))
-        return [propose_order(answer, account, symbol=symbol, guard=self._guard, strategy=self.name, run=run)]
+        proposal = propose_order(answer, account, symbol=symbol, guard=self._guard, strategy=self.name, run=run)
+        asked = TickAnswer(
+            tick=time_text(account.t), symbol=symbol, at=account.t, model=self.name, digest=digest(question.prompt)
+        )
+        if isinstance(proposal, UnusableAnswer):
+            self.use.answers.append(replace(asked, skipped=proposal.what, problem=proposal.problem))
+            return []
+        self.use.answers.append(replace(asked, answer=json.dumps({"action": proposal.decision.action})))
+        return [proposal]

@@ -17,8 +17,10 @@ from typing import Literal
 from memtape.core.values import ZERO, Quantity, read
 from memtape.errors import Invalid
 
+LOT = Decimal("1e-8")  # the smallest quantity, and the step of all that memtape computes
 # Codes of orders that the broker refuses. The guard has its own codes; both use the code for buying power.
-BAND, BEYOND_EXIT, LIQUIDATED, BUYING_POWER = "B1_BAND", "B2_BEYOND_EXIT", "B3_LIQUIDATED", "R9_BUYING_POWER"
+BAND, BEYOND_EXIT, LIQUIDATED, DUST = "B1_BAND", "B2_BEYOND_EXIT", "B3_LIQUIDATED", "B4_DUST"
+BUYING_POWER = "R9_BUYING_POWER"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,8 @@ A bar has four prices without their order, so every doubt is decided against the
 - An entry that fills inside a bar can be stopped out in that bar; its target counts from the next bar on.
 - Market and stop orders pay slippage, limits do not. Every fill pays the fee. Both are in basis points.
 - An entry is refused if the open is beyond its own stop or target, or outside its band, as brokers do.
+- Dust is no trade: an entry that is worth, or risks, less than a millionth of the starting equity is refused, and what a fill
+  would leave of that size goes with it.
 
 The terms of a venue (`venue.py`) add:
 
@@ -49,9 +51,9 @@ from memtape.core.observed import Bar, HeldPosition
 from memtape.core.values import MONEY, ONE, ZERO
 from memtape.errors import Invalid
 from memtape.sim.book import Book
-from memtape.sim.matching import LOT, MONEY_STEP, PRICE_STEP, BarPlay, OrderMatching, TradingCosts
+from memtape.sim.matching import MONEY_STEP, PRICE_STEP, BarPlay, OrderMatching, TradingCosts
 from memtape.sim.order_ids import NumberedNaming, OrderNaming, exit_name, funding_name
-from memtape.sim.orders import BUYING_POWER, Order, Position, WorkingOrder, check_order_terms
+from memtape.sim.orders import BUYING_POWER, DUST, LOT, Order, Position, WorkingOrder, check_order_terms
 from memtape.sim.venue import BASIS_POINTS, PLAIN_VENUE, Venue
 
 __all__ = ["Order", "PaperBroker", "Position"]
@@ -129,6 +131,14 @@ class PaperBroker:
         """Returns waiting entries by symbol: quantities to buy and to sell."""
         return {symbol: pair for symbol in self._book.working if any(pair := self._book.waits(symbol))}
 
+    def stops(self) -> dict[str, tuple[tuple[Decimal, Decimal], ...]]:
+        """Returns the stops of positions by symbol: quantities and prices."""
+        return {symbol: found for symbol in self._book.working if (found := self._book.stops(symbol))}
+
+    def entries(self) -> dict[str, tuple[Order, ...]]:
+        """Returns waiting entries by symbol, each with its unfilled quantity."""
+        return {symbol: found for symbol in self._book.working if (found := self._book.entries(symbol))}
+
     def snapshot(self) -> dict[str, tuple[HeldPosition, ...]]:
         """Returns the open positions as a broker reports them; {} when flat."""
         held = sorted(self._book.positions.items())
@@ -156,18 +166,27 @@ class PaperBroker:
     def place(self, order: Order) -> str:
         """Place an order, valid from the next bar on. Returns its id, which its fills will have.
 
-        An order beyond the buying power is refused at once: its id is in `refused` and `codes`.
+        An entry beyond the buying power, or too small to be a trade, is refused at once: its id is in `refused` and `codes`.
         """
         check_order_terms(order)
         self._orders += 1
         trigger = "stop_entry" if order.kind == "stop" and not order.reduce_only else order.kind
         id_ = self._naming.order_id(self._orders)
         w = WorkingOrder(id_, order, self.at, trigger, order.qty, bars_left=order.bars)
-        if why := self._beyond_power(order):
+        if why := self._too_small(order):
+            self._book.refuse(w, DUST, why)
+        elif why := self._beyond_power(order):
             self._book.refuse(w, BUYING_POWER, why)
         else:
             self._book.working.setdefault(order.symbol, []).append(w)
         return id_
+
+    def _too_small(self, order: Order) -> str | None:
+        px = self.marks.get(order.symbol) if order.px is None else order.px
+        if order.reduce_only or px is None:
+            return None
+        with localcontext(MONEY):
+            return self._book.dust_refusal(order, px)
 
     def _beyond_power(self, order: Order) -> str | None:
         power = None if order.reduce_only else self.buying_power(order)

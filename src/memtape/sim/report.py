@@ -19,7 +19,8 @@ from memtape.core.ledger.performance_detail import MonthFigures, PerformanceDeta
 from memtape.core.ledger.trades import money_text
 from memtape.core.values import MONEY
 from memtape.sim.figures import EquityPath, TradeRow
-from memtape.sim.run import SimResult
+from memtape.sim.model_use import QUESTION_COLUMNS, UNKNOWN_COST, ModelUse, cost_text
+from memtape.sim.result import SimResult
 
 CAVEAT = (
     "These are simulated trades: past prices, a paper broker, assumed fees and slippage. They say nothing about future returns."
@@ -55,6 +56,7 @@ class SimReport:
     record: PerformanceDetail
     equity: EquityPath  # from the starting equity on
     closed: tuple[TradeRow, ...]
+    model: tuple[ReportFigure, ...] = ()  # what the model was asked, and what that cost
 
     @property
     def underwater(self) -> list[tuple[datetime, float]]:
@@ -79,6 +81,7 @@ def report_of(result: SimResult) -> SimReport:
     return SimReport(
         agent=result.agent, settings=tuple(_settings(result)), figures=tuple(_figures(result)), costs=tuple(_costs(result)),
         record=result.record, equity=((result.first, result.starting_equity), *result.equity), closed=result.closed,
+        model=tuple(_model(result)),
     )  # fmt: skip
 
 
@@ -89,6 +92,16 @@ def trades_csv(closed: Sequence[TradeRow]) -> str:
     writer.writerow(TRADE_COLUMNS)
     for trade in closed:
         writer.writerow([_csv_cell(getattr(trade, column)) for column in TRADE_COLUMNS])
+    return out.getvalue()
+
+
+def questions_csv(use: ModelUse) -> str:
+    """Returns every question that a model was asked as CSV, with its tokens and its cost."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(QUESTION_COLUMNS)
+    for row in use.rows():
+        writer.writerow([_csv_cell(row[column]) for column in QUESTION_COLUMNS])
     return out.getvalue()
 
 
@@ -118,6 +131,7 @@ def _settings(result: SimResult) -> list[tuple[str, str]]:
         ("Fee", f"{decimal_text(result.fee_bps)} basis points a fill"),
         ("Slippage", f"{decimal_text(result.slippage_bps)} basis points on market and stop orders"),
         ("Decisions", f"{result.decisions}, of them {result.no_trades} not to trade; {result.refused} entries refused"),
+        *_ending(result),
         *result.conditions,
     ]
     if (terms := result.terms) is not None:
@@ -206,6 +220,42 @@ def _costs(result: SimResult) -> list[ReportFigure]:
         ReportFigure("Funding received less paid", amount_text(costs.funding), f"{result.ticks} ticks"),
         ReportFigure("Change of equity", amount_text(change), f"{result.ticks} ticks"),
     ]
+
+
+def _ending(result: SimResult) -> list[tuple[str, str]]:
+    """Returns how a run with a model ended, and what it still held."""
+    if result.model is None:
+        return []
+    held = [f"{symbol} {decimal_text(p.qty)} @ {p.entry_px:.8g}" for symbol, p in result.open_positions]
+    return [
+        ("Ended", f"{result.ended}, after {result.ticks} of {result.all_ticks} ticks"),
+        ("Open at the end", ", ".join(held) or "nothing"),
+    ]
+
+
+def _model(result: SimResult) -> list[ReportFigure]:
+    use = result.model
+    if use is None:
+        return []
+    (given, cached, written), cost, n = use.tokens, use.cost_usd, use.decisions
+    asked = f"{len(use.answers)} questions"
+    priced = asked if cost is not None else "the price is not known; MEMTAPE_PRICES states one"
+    skipped = ", ".join(f"{what} {count}" for what, count in use.skipped.items())
+    rows = [
+        ReportFigure("Questions", str(len(use.answers)), use.model),
+        ReportFigure("Decisions", str(n), asked),
+        ReportFigure("Skipped ticks", str(len(use.answers) - n), skipped or asked),
+        ReportFigure("Input tokens", f"{given:,}", f"{cached:,} of them from the provider's cache"),
+        ReportFigure("Output tokens", f"{written:,}", asked),
+        ReportFigure("Cost in US dollars", cost_text(cost), priced),
+    ]
+    if n:
+        each = UNKNOWN_COST if cost is None else cost_text(cost / n)
+        rows += [
+            ReportFigure("Tokens for a decision", f"{round((given + written) / n):,}", f"{n} decisions"),
+            ReportFigure("US dollars for a decision", each, f"{n} decisions"),
+        ]
+    return rows
 
 
 def _compounded(months: Iterable[MonthFigures]) -> float | None:

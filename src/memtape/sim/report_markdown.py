@@ -18,7 +18,7 @@ from memtape.sim.report import (
     share_text,
     when_text,
 )
-from memtape.sim.run import SimResult
+from memtape.sim.result import SimResult
 
 CURVE_WIDTH = 72
 LEVELS = "▁▂▃▄▅▆▇█"
@@ -37,6 +37,7 @@ def render_markdown(report: SimReport) -> str:
         "## Settings", "", "| what | value |", "|---|---|", *set_rows, "",
         "## Figures", "", *_figure_table(report.figures), "",
         "## Costs", "", *_figure_table(report.costs), "",
+        *(["## The model", "", *_figure_table(report.model), ""] if report.model else []),
         *_curves(report), *_months(report.record), *_r_table(report.record), *_group_tables(report.record),
         *_trades(report.closed),
     ]  # fmt: skip

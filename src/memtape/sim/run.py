@@ -19,18 +19,20 @@ from decimal import Decimal, localcontext
 from itertools import groupby, pairwise
 from typing import Any, Protocol, cast, runtime_checkable
 
-from memtape.core.codec import decimal_text, plain, time_text
-from memtape.core.ledger.performance import Curve, Outcomes, outcome_sums
+from memtape.core.codec import plain, time_text
+from memtape.core.ledger.performance import Curve, outcome_sums
 from memtape.core.ledger.performance_detail import HeldPrice, PerformanceDetail, performance_detail
-from memtape.core.ledger.trades import Trade, round_money
+from memtape.core.ledger.trades import Trade
 from memtape.core.observed import Bar, Decision, Tick
 from memtape.core.values import MONEY, ZERO, Money, read
 from memtape.errors import Invalid
 from memtape.sim.bars import bars_hash
 from memtape.sim.figures import EquityPath, TradeRow, max_drawdown_pct
 from memtape.sim.guard import Guard
+from memtape.sim.model_use import ModelUse
 from memtape.sim.order_ids import OrderNaming
 from memtape.sim.paper import PaperBroker
+from memtape.sim.result import RunCosts, RunTerms, SimResult
 from memtape.sim.session import SimSession
 from memtape.sim.strategies import AccountStrategy, Strategy
 from memtape.sim.venue import PLAIN_VENUE, Venue
@@ -92,104 +94,6 @@ class TakesManyTicks(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunTerms:
-    """The effects of a venue's terms and of a guard."""
-
-    funding: Decimal  # received less paid
-    liquidations: int  # fills by which the venue closed positions
-    shortfall: Decimal  # the debt of the account
-    rejections: dict[str, int]  # refused proposals and orders, by code
-    advice: tuple[str, ...] = ()  # limits that the guard cannot check
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns JSON data."""
-        return {
-            "funding": decimal_text(round_money(self.funding)), "liquidations": self.liquidations,
-            "shortfall": decimal_text(round_money(self.shortfall)), "rejections": self.rejections,
-            "not_checked": list(self.advice),
-        }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunCosts:
-    """What trading cost, open positions included."""
-
-    fees: Decimal
-    slippage: Decimal | None  # None: not known
-    funding: Decimal  # received less paid
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimResult:
-    """The result of a run. `n` has the number of observations behind each figure."""
-
-    agent: str
-    strategy: str
-    parameters: dict[str, str]
-    symbols: tuple[str, ...]
-    first: datetime
-    last: datetime
-    bars: int
-    skipped_bars: int  # rows of the file with an empty field
-    fee_bps: Decimal
-    slippage_bps: Decimal
-    starting_equity: Decimal
-    ending_equity: Decimal
-    ticks: int
-    fills: int
-    decisions: int
-    no_trades: int
-    refused: int  # entries that the broker refused
-    figures: Outcomes
-    max_drawdown_pct: float
-    costs: RunCosts
-    bars_hash: str  # SHA-256 of the bars
-    record: PerformanceDetail = field(repr=False)
-    closed: tuple[TradeRow, ...] = field(repr=False)
-    equity: EquityPath = field(repr=False)
-    terms: RunTerms | None = None  # of a run under a venue's terms or a guard
-    conditions: tuple[tuple[str, str], ...] = ()  # the venue's terms and the limits, in words
-
-    @property
-    def trades(self) -> int:
-        """The number of closed trades."""
-        return len(self.closed)
-
-    @property
-    def net_pnl(self) -> Decimal:
-        """The profit of closed trades after fees."""
-        return self.figures.net_pnl
-
-    @property
-    def n(self) -> dict[str, int]:
-        """The number of observations behind each figure."""
-        f = self.figures
-        return {
-            "net_pnl": f.n, "win_rate": f.n, "profit_factor": f.n, "mean_r": f.n_r, "max_drawdown_pct": self.ticks,
-            "sharpe": self.record.sharpe.n,
-        }  # fmt: skip
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns JSON data: money as strings, times ending in Z."""
-        f = self.figures
-        return {
-            "simulated": True, "agent": self.agent, "strategy": self.strategy, "parameters": self.parameters,
-            "symbols": list(self.symbols), "first": time_text(self.first), "last": time_text(self.last),
-            "bars": self.bars, "skipped_bars": self.skipped_bars, "fee_bps": decimal_text(self.fee_bps),
-            "slippage_bps": decimal_text(self.slippage_bps),
-            "starting_equity": decimal_text(self.starting_equity), "ending_equity": decimal_text(self.ending_equity),
-            "ticks": self.ticks, "fills": self.fills, "decisions": self.decisions, "no_trades": self.no_trades,
-            "refused": self.refused, "trades": self.trades,
-            "net_pnl": decimal_text(round_money(f.net_pnl)), "win_rate": _digits(f.win_rate),
-            "profit_factor": _digits(f.profit_factor), "mean_r": _digits(f.mean_r),
-            "max_drawdown_pct": _digits(self.max_drawdown_pct), "sharpe": _digits(self.record.sharpe.value),
-            "sharpe_clock": self.record.sharpe.clock, "fees": decimal_text(round_money(self.costs.fees)),
-            "slippage": None if self.costs.slippage is None else decimal_text(round_money(self.costs.slippage)),
-            "bars_sha256": self.bars_hash, "n": self.n,
-        } | ({} if self.terms is None else self.terms.as_dict())  # fmt: skip
-
-
 def run_simulation(
     agent: Observer,
     bars: Iterable[Bar],
@@ -216,8 +120,10 @@ def run_simulation(
     the terms of the account (margin, funding, hours, ...), `guard` the limits: a refused decision is recorded and not ordered.
     `after_tick` is called with each tick and its receipt before the next tick.
 
-    With `observe_first` the agent observes each tick before it decides, and its decisions after that as separate values. A brief
-    then knows what has just happened.
+    With `observe_first` the agent observes each tick before it decides, and each decision after that as a separate value, before
+    it is asked about the next symbol. A brief then knows what has just happened.
+
+    A strategy that asks a model has its use of the model as `use` (`ModelUse`), and can end the run after a tick by `use.ended`.
 
     `batch` ticks are written together: by default BATCH_TICKS, or one at a time with `observe_first` or `after_tick`. The record
     is the same. With a larger batch `after_tick` is called once its tick is written; ticks after one that makes lessons due are
@@ -234,6 +140,8 @@ def run_simulation(
     broker = PaperBroker(cash, fee_bps=fee, slippage_bps=slippage, prefix=prefix, naming=naming, venue=venue)
     session = SimSession(who, strategy, broker, guard)
     total, tally = len({bar.t1 for bar in ordered}), _RunCounts()
+    use = getattr(strategy, "use", None)
+    use = use if isinstance(use, ModelUse) else None
     size = batch or (1 if observe_first or after_tick is not None else BATCH_TICKS)
     with _ticks_to(agent, size if not observe_first else 1, after_tick) as take:
         for t, together in groupby(ordered, key=lambda bar: bar.t1):
@@ -249,19 +157,23 @@ def run_simulation(
             tally.add(tick)
             if on_progress is not None:
                 on_progress(len(tally.path), total)
-    first, last = min(bar.t0 for bar in ordered), ordered[-1].t1
-    closed, path = _closed_trades(agent, first, last), tally.path
+            if use is not None and use.ended is not None:
+                break
+    path = tally.path
+    first, last = min(bar.t0 for bar in ordered), path[-1][0]
+    closed, played = _closed_trades(agent, first, last), [bar for bar in ordered if bar.t1 <= last]
     return SimResult(
         agent=who, strategy=_name(strategy), parameters=_parameters(strategy),
-        symbols=tuple(sorted({bar.symbol for bar in ordered})), first=first, last=last, bars=len(ordered),
+        symbols=tuple(sorted({bar.symbol for bar in ordered})), first=first, last=last, bars=len(played),
         skipped_bars=skipped_bars,
         fee_bps=fee, slippage_bps=slippage, starting_equity=cash, ending_equity=path[-1][1],
         ticks=len(path), fills=tally.fills, decisions=tally.decisions, no_trades=tally.no_trades, refused=len(broker.refused),
         figures=outcome_sums(closed), max_drawdown_pct=max_drawdown_pct(cash, path),
         costs=RunCosts(fees=tally.fees, slippage=broker.slippage, funding=tally.funding), bars_hash=bars_hash(ordered),
-        record=_track_record(agent, closed, ((first, cash), *path), ordered), closed=closed, equity=tuple(path),
+        record=_track_record(agent, closed, ((first, cash), *path), played), closed=closed, equity=tuple(path),
         terms=_terms(tally, session, broker, guard),
-        conditions=(*venue.conditions(), *_limits(guard)),
+        conditions=(*venue.conditions(), *_limits(guard)), model=use, all_ticks=total,
+        open_positions=tuple((symbol, held) for symbol, held in broker.positions().items() if held.qty),
     )  # fmt: skip
 
 
@@ -322,11 +234,13 @@ def _observe_one(agent: Observer, tick: Tick, after_tick: AfterTick | None) -> N
 
 def _observe_first(agent: Observer, session: SimSession, t: datetime, completed: Sequence[Bar]) -> tuple[Tick, object]:
     """Observes one tick, then its decisions. Returns the tick and its receipt."""
-    market = session.advance(t, completed)
-    receipt = agent.observe(market)
-    tick = replace(market, decision=session.decide(market) or None)
-    for decision in tick.decisions:
-        cast(DecisionObserver, agent).observe(decision)
+    tick = session.advance(t, completed)
+    receipt = agent.observe(tick)
+    for bar in tick.bars:
+        made = tick.decision or ()
+        tick = replace(tick, decision=(*made, *session.ask(t, bar.symbol)) or None)
+        for decision in tick.decisions[len(made) :]:
+            cast(DecisionObserver, agent).observe(decision)
     return tick, receipt
 
 
@@ -371,8 +285,3 @@ def _parameters(strategy: Strategy | AccountStrategy) -> dict[str, str]:
     if not is_dataclass(strategy):
         return {}
     return {f.name: str(plain(getattr(strategy, f.name))) for f in fields(strategy)}
-
-
-def _digits(figure: float | None) -> float | None:
-    """Rounds to six significant digits, so that the output is the same on every machine."""
-    return None if figure is None else float(f"{figure:.6g}")

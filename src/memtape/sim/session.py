@@ -58,14 +58,15 @@ class SimSession:
 
     def decide(self, tick: Tick) -> tuple[Decision, ...]:
         """Asks the strategy about each symbol whose bar has closed, and places the orders."""
-        return tuple(d for bar in tick.bars for d in self._ask(tick.t, bar.symbol))
+        return tuple(d for bar in tick.bars for d in self.ask(tick.t, bar.symbol))
 
     def _begin_day(self, t: datetime) -> None:
         if self._day is None or self._day[0] != t.date():
             at_midnight = t.time() == time(0)
             self._day, self._orders_today = (t.date(), self._broker.equity if at_midnight else self._equity), 0
 
-    def _ask(self, t: datetime, symbol: str) -> list[Decision]:
+    def ask(self, t: datetime, symbol: str) -> list[Decision]:
+        """Asks the strategy about one symbol, and places the orders."""
         # The strategy computes in our context, whatever the caller's context is.
         with localcontext(MONEY):
             if self._of_account is not None:
@@ -104,4 +105,5 @@ class SimSession:
         return AccountView(
             t=t, equity=broker.equity, day_equity=self._day[1], orders_today=self._orders_today, positions=broker.positions(),
             waiting=broker.waiting(), marks=dict(broker.marks), power=broker.powers(), verdict=self._verdict,
+            stops=broker.stops(), entries=broker.entries(),
         )  # fmt: skip

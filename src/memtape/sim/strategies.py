@@ -18,9 +18,8 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 from memtape.core.observed import Bar, Decision, Side
 from memtape.core.values import ONE, ZERO
 from memtape.sim.account import AccountView
-from memtape.sim.orders import Order, Position
+from memtape.sim.orders import LOT, Order, Position
 
-LOT = Decimal("1e-8")
 RISK_SHARE = Decimal("0.01")  # of equity, lost at the stop
 MAX_LEVERAGE = ONE  # the largest value of a position as a multiple of equity
 HALF = Decimal("0.5")

@@ -61,6 +61,7 @@ class Venue:
     funding: Mapping[str, FundingRates] = field(default_factory=dict)
     participation: Decimal | None = None  # share of a bar's volume for our orders; None: no limit
     hours: Mapping[str, Sequence[TradingHours]] = field(default_factory=dict)
+    dust_qty: Decimal = ZERO  # a position that is not larger is none
 
     def __post_init__(self) -> None:
         if self.participation is not None and not ZERO < self.participation <= ONE:

@@ -379,11 +379,15 @@ def sim(
     participation: Annotated[str | None, typer.Option(help="Maximum share of a bar's volume that one order fills.")] = None,
     limit: Annotated[list[str] | None, typer.Option("--limit", help="A guarded limit: 'risk per trade=1 % of equity'.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse rows with an empty field instead of skipping them.")] = False,
+    max_cost: Annotated[str | None, typer.Option(help="US dollars that a model's answers may cost in all.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens that a model may use in all.")] = None,
     report: Annotated[Path, typer.Option(help="The report: a .html or .md file, or a folder for both.")] = Path("report.md"),
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Simulate a strategy or a model on your bars, with the same engine calls as live trading."""
     with reporting(as_json), open_store(db, owner) as memory, progress("sim") as tick:
+        from memtape.core.values import Quantity, read
+        from memtape.sim.recorded_model import COST_LIMIT, FAILURES, TOKEN_LIMIT, UseLimits
         from memtape.surfaces.cli.imports import option_pairs
         from memtape.surfaces.cli.simulation import SimulationOptions, simulate
 
@@ -393,9 +397,16 @@ def sim(
         found = simulate(
             memory, bars, strategy, agent=agent, symbol=symbol, fee_bps=fee_bps, slippage_bps=slippage_bps,
             starting_equity=starting_equity, report=report, on_progress=tick, skill=skill, terms=terms,
-            strict=strict,
+            strict=strict, limits=UseLimits(None if max_cost is None else read(Quantity, max_cost, at="max_cost"), max_tokens),
         )  # fmt: skip
-        answer(found, as_json)
+        asked = found.pop("asked", [])
+        answer(found | ({"asked": asked} if as_json and asked else {}), as_json)
+    if found.get("ended") in (COST_LIMIT, TOKEN_LIMIT):
+        say(f"The run ended at its {found['ended']}: the next question could exceed it. A higher one continues the run.")
+    if found.get("ended") == FAILURES:
+        last = next(row for row in reversed(asked) if row["skipped"])
+        say(f"memtape: the run ended after {FAILURES}; the last: {last['problem']}. The same command continues it.")
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -1,37 +1,37 @@
 """`memtape sim`: runs a strategy or a model over a file of bars as a separate agent, and writes a report.
 
-A model is asked at every tick for each symbol, with the agent's brief. Its answer passes the guard made from the skill's limits,
-and the brief it was shown is recorded with its decision. Lessons are computed between ticks, as in live trading.
+The terms of a run are recorded with its agent. The same run under the same name continues or repeats it; another one is refused
+before anything is written. Lessons are computed between ticks, as in live trading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from memtape.core.brief.short_ids import expand_short_ids
-from memtape.core.codec import digest
-from memtape.core.observed import Tick
-from memtape.core.values import Number, Quantity, read
+from memtape.core.codec import canonical_plain, decimal_text, digest, time_text
+from memtape.core.observed import Bar, Tick
+from memtape.core.skills import Agent
+from memtape.core.values import Money, Number, Quantity, read
 from memtape.engine import AgentMemory, Memory, Receipt
-from memtape.engine.brief_question import AssembledBrief
-from memtape.errors import Invalid, ModelFailed
+from memtape.errors import Conflict, Invalid
 from memtape.sim.bars import read_bar_file
 from memtape.sim.funding import SteadyFunding
 from memtape.sim.guard import Guard
 from memtape.sim.margin import Margin
-from memtape.sim.model_trader import ModelQuestion, ModelTrader, ProposeOrder, UnusableAnswer
-from memtape.sim.report import SimReport, report_of, trades_csv
+from memtape.sim.paper import PaperBroker
+from memtape.sim.recorded_model import NO_LIMITS, RecordedModelTrader, UseLimits
+from memtape.sim.report import SimReport, questions_csv, report_of, trades_csv
 from memtape.sim.report_markdown import render_markdown
-from memtape.sim.run import BATCH_TICKS, SimResult, run_simulation
+from memtape.sim.result import SimResult
+from memtape.sim.run import BATCH_TICKS, run_simulation
 from memtape.sim.strategies import STRATEGIES
+from memtape.sim.terms import PREFIX, differing_terms, simulation_terms
 from memtape.sim.venue import Venue
-
-ANSWER_TOKENS = 800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,49 +57,177 @@ class SimulationOptions:
 def simulate(
     memory: Memory, file: Path, strategy: str, *, agent: str, symbol: str | None, fee_bps: str, slippage_bps: str,
     starting_equity: str, report: Path | None, on_progress: Callable[[int, int], object] | None = None,
-    skill: str | None = None, terms: SimulationOptions | None = None, strict: bool = False,
+    skill: str | None = None, terms: SimulationOptions | None = None, strict: bool = False, limits: UseLimits = NO_LIMITS,
 ) -> dict[str, Any]:  # fmt: skip
-    """Run the simulation. Returns its figures and the path of the report."""
-    terms = terms or SimulationOptions()
-    if strategy not in STRATEGIES and "/" not in strategy:
+    """Run the simulation, or continue it. Returns its figures and the path of the report."""
+    options = terms or SimulationOptions()
+    asks_model = "/" in strategy
+    if strategy not in STRATEGIES and not asks_model:
         fix = f"Choose one of {', '.join(sorted(STRATEGIES))}, or a model like anthropic/claude-haiku-4-5"
         raise Invalid("strategy", f"there is no strategy '{strategy}'", fix)
+    if not asks_model and limits != NO_LIMITS:
+        raise Invalid("max_cost", f"the strategy {strategy} asks no model", "Leave --max-cost and --max-tokens out")
+    model = memory.resources.models(strategy) if asks_model else None
+    if model is not None:
+        limits.check(model)
     source = read_bar_file(file, symbol=symbol, strict=strict)
-    bars = source.bars
-    handle = _agent(memory, agent, strategy, skill, starting_equity, terms)
+    plan = _Plan(memory, agent, strategy, source.bars, file.name, skill, options, (fee_bps, slippage_bps, starting_equity))
+    handle = plan.agent_to_run()
+    trader = None if model is None else RecordedModelTrader(handle, model, limits)
+    prefix = plan.state(handle)
     own, _ = memory.skill_of(handle.agent)
-    player = _Model(memory, handle, strategy) if "/" in strategy else None
-    prefix = digest(f"{file.name}|{strategy}|{len(bars)}|{bars[0].t0}|{bars[-1].t1}")[:6] if bars else "p"
-
-    def after_tick(tick: Tick, receipt: Receipt) -> None:
-        if player is not None:
-            player.record(tick)
-        if receipt.reflection_due:
-            handle.lessons.reflect_if_due()
-
+    after_tick = _LessonsBetweenTicks(handle, asks_model)
     result = run_simulation(
-        handle, bars, STRATEGIES[strategy]() if player is None else ModelTrader(player.decide, player.brief, name=strategy),
-        fee_bps=fee_bps, slippage_bps=slippage_bps, starting_equity=starting_equity, on_progress=on_progress, name=agent,
-        prefix=prefix, after_tick=after_tick, venue=terms.venue({bar.symbol for bar in bars}),
-        guard=Guard(own.limits) if own.limits else None, observe_first=player is not None,
+        handle, source.bars, STRATEGIES[strategy]() if trader is None else trader, fee_bps=fee_bps, slippage_bps=slippage_bps,
+        starting_equity=starting_equity, on_progress=on_progress, name=agent, prefix=prefix, after_tick=after_tick,
+        venue=replace(plan.venue, dust_qty=handle.agent.settings.dust_qty),
+        guard=Guard(own.limits) if own.limits else None, observe_first=asks_model,
         skipped_bars=source.skipped, batch=BATCH_TICKS,
     )  # fmt: skip
     figures = result.as_dict()
     if report is not None:
         figures |= write_report(result, report)
-    return figures
+    return figures | ({} if result.model is None else {"asked": result.model.rows()})
+
+
+class _LessonsBetweenTicks:
+    """Draws lessons after the ticks that make them due; once more after the tick at which an earlier run was killed."""
+
+    def __init__(self, agent: AgentMemory, asks_model: bool) -> None:
+        self._agent, last = agent, agent.simulation.last_tick()
+        # The earlier run may have been killed between the tick that made lessons due and the lessons.
+        self._owed_at = last.at if last is not None and agent.simulation.closed_trade_at_last_tick() else None
+        if last is not None:
+            agent.simulation.drop_lesson_lease()
+        if self._owed_at is not None and not asks_model:
+            agent.lessons.reflect_if_due()
+
+    def __call__(self, tick: Tick, receipt: Receipt) -> None:
+        # A model is asked after its tick was written and before lessons are drawn, so its lessons wait for its answers.
+        if receipt.reflection_due or tick.t == self._owed_at:
+            self._agent.lessons.reflect_if_due()
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is to be run under a name, and whether that is what runs there already."""
+
+    memory: Memory
+    name: str
+    strategy: str
+    bars: Sequence[Bar]
+    file: str
+    skill: str | None
+    options: SimulationOptions
+    amounts: tuple[str, str, str]  # fee, slippage, starting equity
+
+    @property
+    def venue(self) -> Venue:
+        """The venue with the terms that are wanted."""
+        return self.options.venue({bar.symbol for bar in self.bars})
+
+    @property
+    def skill_id(self) -> str:
+        """The skill that is wanted."""
+        return self.skill or self.strategy.replace("/", "-").replace("_", "-").replace(":", "-").lower()
+
+    def agent_to_run(self) -> AgentMemory:
+        """The agent, created with its skill if it is not there. Raises before anything is written if it runs something else."""
+        if self.skill is not None and self.options.limits:
+            raise Invalid("limit", "cannot be combined with --skill, which has its own limits", "Leave one of them out")
+        if not self.bars:
+            raise Invalid("bars", "the file has no bar", "Give at least one bar")
+        # It refuses amounts that make no sense.
+        fee, slippage, equity = self._amounts()
+        PaperBroker(equity, fee_bps=fee, slippage_bps=slippage, venue=self.venue)
+        existing = next((one for one in self.memory.agents() if one.id == self.name), None)
+        if existing is not None:
+            self._refuse_other(existing)
+        if self.skill is not None:
+            self.memory.skill(self.skill)
+        elif existing is None or existing.skill != self.skill_id:
+            made = STRATEGIES.get(self.strategy)
+            words = (made.__doc__ or "").strip() if made is not None else ""
+            name = self.strategy.replace("_", " ")
+            self.memory.create_skill(self.skill_id, name=name, strategy=words, limits=self.options.limits)
+        settings: dict[str, Any] = {"starting_equity": self.amounts[2]}
+        if existing is not None:
+            # Only the equity is a term of the run; the other settings are the owner's.
+            settings = asdict(existing.settings) | {"starting_equity": self.amounts[2]}
+            settings.pop("equity_stated", None)
+        self.memory.create_agent(self.name, skill=self.skill_id, mode="sim", settings=settings)
+        return self.memory.agent(self.name)
+
+    def state(self, agent: AgentMemory) -> str:
+        """Record the terms with the agent if they are not. Returns the prefix of its order ids."""
+        if (recorded := agent.simulation.terms()) is None:
+            recorded = self._terms(agent.agent)
+            agent.simulation.state_terms(recorded, self.bars[0].t0)
+        return recorded[PREFIX]
+
+    def _refuse_other(self, existing: Agent) -> None:
+        agent = self.memory.agent(self.name)
+        recorded, last = agent.simulation.terms(), agent.simulation.last_tick()
+        found = self._differences(existing) if recorded is None else differing_terms(recorded, self._terms(existing))
+        if recorded is None and last is not None:
+            found += self._earlier_record(last.key, last.at, last.body.get("marks", {}))
+        if found:
+            fix = "Choose another name with --agent, or repeat the run as it was"
+            raise Conflict("agent", f"'{self.name}' has a simulation with other terms: {'; '.join(found)}", fix)
+
+    def _differences(self, existing: Agent) -> list[str]:
+        """How an agent without a recorded run differs from the one that is wanted."""
+        equity = self._amounts()[2]
+        pairs: list[tuple[str, str, str]] = [
+            ("mode", existing.mode, "sim"), ("skill", existing.skill, self.skill_id),
+            ("starting_equity", decimal_text(existing.settings.starting_equity), decimal_text(equity)),
+        ]  # fmt: skip
+        if self.skill is None and existing.skill == self.skill_id:
+            own = self.memory.skill_of(existing)[0].limits
+            pairs += [("limits", canonical_plain(dict(own)), canonical_plain(dict(self.options.limits)))]
+        return [f"{name} is {there} there and {here} here" for name, there, here in pairs if there != here]
+
+    def _earlier_record(self, key: str, at: datetime, marks: Mapping[str, str]) -> list[str]:
+        """What is wrong with ticks of a run whose terms no version of memtape recorded; only a strategy can repeat them."""
+        closes = {bar.symbol: decimal_text(bar.c) for bar in self.bars if bar.t1 <= at}
+        is_ours = key == f"{self.name}-{time_text(at)}" and any(bar.t1 == at for bar in self.bars)
+        if "/" in self.strategy:
+            return ["its terms and the answers of its model were not recorded, so it cannot be continued"]
+        return [] if is_ours and closes == dict(marks) else ["the ticks on record are not those of these bars"]
+
+    def _amounts(self) -> tuple[Decimal, Decimal, Decimal]:
+        names = ("fee_bps", "slippage_bps", "starting_equity")
+        fee, slippage, equity = (read(Money, given, at=name) for given, name in zip(self.amounts, names, strict=True))
+        return fee, slippage, equity
+
+    def _terms(self, agent: Agent) -> dict[str, str]:
+        """The terms under which `agent` would run."""
+        fee, slippage, equity = self._amounts()
+        limits = self.options.limits if self.skill is None else self.memory.skill(self.skill)[0].limits
+        if self.skill == agent.skill:
+            limits = self.memory.skill_of(agent)[0].limits
+        options = self.options
+        venue = {"leverage": options.leverage, "funding": options.funding, "participation": options.participation}
+        # Ids of orders and fills begin with it, so that those of two runs never look like the same ones.
+        prefix = digest(f"{self.file}|{self.strategy}|{len(self.bars)}|{self.bars[0].t0}|{self.bars[-1].t1}")[:6]
+        return simulation_terms(
+            self.bars, strategy=self.strategy, asks_model="/" in self.strategy, skill=f"{self.skill_id}@{agent.skill_version}",
+            limits=limits, fee_bps=fee, slippage_bps=slippage, starting_equity=equity,
+            venue={name: None if text is None else decimal_text(Decimal(text)) for name, text in venue.items()}, prefix=prefix,
+        )  # fmt: skip
 
 
 def write_report(result: SimResult, where: Path) -> dict[str, str]:
-    """Write the report of a run and its trades as CSV. Returns the paths.
+    """Write the report of a run and its trades as CSV, and the questions that a model was asked. Returns the paths.
 
     The end of the name says which: `.html` or `.htm` is a page, a folder gets both forms, and anything else is Markdown.
     """
     report = report_of(result)
     if where.is_dir() or not where.suffix:
         pages, trades = [where / "report.html", where / "report.md"], where / "trades.csv"
+        questions = where / "questions.csv"
     else:
-        pages, trades = [where], where.with_suffix(".trades.csv")
+        pages, trades, questions = [where], where.with_suffix(".trades.csv"), where.with_suffix(".questions.csv")
     try:
         if len(pages) > 1:
             where.mkdir(parents=True, exist_ok=True)
@@ -107,9 +235,12 @@ def write_report(result: SimResult, where: Path) -> dict[str, str]:
             text = _html(report) if page.suffix.lower() in (".html", ".htm") else render_markdown(report)
             page.write_text(text, encoding="utf-8", newline="\n")
         trades.write_text(trades_csv(report.closed), encoding="utf-8", newline="\n")
+        if result.model is not None:
+            questions.write_text(questions_csv(result.model), encoding="utf-8", newline="\n")
     except OSError as error:
         raise Invalid("report", f"{where} cannot be written: {error.strerror}", "Name another file") from None
-    return {"report": str(pages[0].absolute()), "trades_file": str(trades.absolute())}
+    written = {"report": str(pages[0].absolute()), "trades_file": str(trades.absolute())}
+    return written | ({} if result.model is None else {"questions_file": str(questions.absolute())})
 
 
 def _html(report: SimReport) -> str:
@@ -117,57 +248,3 @@ def _html(report: SimReport) -> str:
     from memtape.surfaces.web.sim_report import render_page
 
     return render_page(report)
-
-
-def _agent(
-    memory: Memory, agent: str, strategy: str, skill: str | None, starting_equity: str, terms: SimulationOptions
-) -> AgentMemory:
-    """The agent to trade as, with an existing skill or with one created from the strategy and the given limits."""
-    if skill is not None:
-        if terms.limits:
-            raise Invalid("limit", "cannot be combined with --skill, which has its own limits", "Leave one of them out")
-        memory.skill(skill)
-    else:
-        skill = strategy.replace("/", "-").replace("_", "-").lower()
-        made = STRATEGIES.get(strategy)
-        words = (made.__doc__ or "").strip() if made is not None else ""
-        memory.create_skill(skill, name=strategy.replace("_", " "), strategy=words, limits=terms.limits)
-    memory.create_agent(agent, skill=skill, mode="sim", settings={"starting_equity": starting_equity})
-    return memory.agent(agent)
-
-
-class _Model:
-    """A model as trader: gets a brief before each decision, answers by schema; its briefs are recorded after the tick."""
-
-    def __init__(self, memory: Memory, agent: AgentMemory, name: str) -> None:
-        self._agent, self._model = agent, memory.resources.models(name)
-        self._shown: list[tuple[str, AssembledBrief]] = []
-
-    def brief(self, symbol: str, _: datetime) -> str:
-        """Its brief, with this tick observed and nothing decided yet."""
-        made = self._agent.briefs.make(symbol=symbol)
-        self._shown.append((symbol, made))
-        return made.brief.of("user")
-
-    def decide(self, question: ModelQuestion) -> object:
-        """The model's answer. A failure that may pass counts as a bad answer and is recorded; any other ends the run."""
-        brief = self._shown[-1][1].brief
-        question = replace(question, stable_records=brief.stable_records)
-        try:
-            answer = self._model.answer(
-                brief.of("system"), question.prompt, ProposeOrder, max_tokens=ANSWER_TOKENS, stable_chars=question.stable_chars
-            )
-            ids = [one.source.id for one in brief.citations]
-            named = [expand_short_ids(str(id), ids) for id in answer.data.get("memories") or ()]
-            return answer.data | ({"memories": named} if named else {})
-        except ModelFailed as failed:
-            if not failed.retry_later:
-                raise
-            return UnusableAnswer(failed.problem)
-
-    def record(self, tick: Tick) -> None:
-        """Record the briefs it was shown, with its decisions."""
-        for symbol, made in self._shown:
-            decided = next((d.id for d in tick.decisions if d.symbol == symbol), None)
-            self._agent.briefs.record_shown(made, decision=decided, run=tick.id)
-        self._shown.clear()
