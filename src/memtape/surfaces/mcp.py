@@ -45,7 +45,7 @@ from memtape.surfaces.registry import (
     result_schema,
     tools_for_agent,
 )
-from memtape.surfaces.tool_schema import loose_schema, tool_schema
+from memtape.surfaces.tool_schema import answer_schema, tool_schema
 from memtape.surfaces.translate import json_text, problem
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ def _tool(known: Operation, tools: ToolSet, bound: bool) -> types.Tool:
         title=known.title,
         description=known.doc,
         input_schema=tool_schema(known, tools, bound),
-        output_schema=loose_schema(result_schema(known)),
+        output_schema=answer_schema(result_schema(known)),
         annotations=types.ToolAnnotations(
             title=known.title,
             read_only_hint=not known.writes,

@@ -34,8 +34,8 @@ LEFT_OUT: Mapping[str, frozenset[str]] = {
     "recall_memories": frozenset({"situation", "profile"}),
     "get_equity": frozenset({"points"}),
 }
-FIELDS = {"type": "array", "items": {"type": "string"}, "description": "columns of the rows; default: those that matter most"}
-WHOLE = {"type": "boolean", "description": "true: the whole answer, every row and column"}
+FIELDS = {"type": "array", "items": {"type": "string"}, "description": "columns to show"}
+WHOLE = {"type": "boolean", "description": "every row and column"}
 
 
 def answer_for_model(memory: Memory, known: Operation, data: object, caller: Caller) -> dict[str, Any]:

@@ -36,6 +36,10 @@ RESEARCH = frozenset({
 })  # fmt: skip
 RARE = frozenset({"as_of", "order_ids", "frame", "expiry_bars", "tags", "max_adverse_excursion", "quoted", "thesis"})
 MODEL_MUST_GIVE: Mapping[str, tuple[str, ...]] = {"record_decision": ("action", "reason")}
+SHORT: Mapping[str, dict[str, Any]] = {
+    "agent": {"type": "string", "description": "its id; default: yours"},
+    "as_of": {"type": "string", "description": "a past time"},
+}
 SITUATION = {
     "type": "object",
     "description": 'the market, like {"session": "london", "regime": "ranging", "volatility_regime": "high", "atr_d1": 12.5}',
@@ -48,28 +52,27 @@ def tool_schema(known: Operation, tools: ToolSet, bound: bool) -> dict[str, Any]
     hidden = RESEARCH if tools == "full" else RESEARCH | RARE
     found = compact_schema(params_schema(known), hidden | {"agent"} if bound else hidden)
     found["properties"] |= answer_options(known)
+    # Nearly every tool has these: they are told in few words.
+    found["properties"] |= {name: schema for name, schema in SHORT.items() if name in found["properties"]}
     # What a model must give although the owner need not.
     if more := MODEL_MUST_GIVE.get(known.name):
         found["required"] = [*found.get("required", []), *more]
     return found
 
 
-def loose_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the schema of an answer from which columns may be left out: nothing in it is required."""
-    return dict(_loose(schema))
+def answer_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the schema of an answer to a model: its fields and their types. Nothing is required, and rows are not spelled out.
+
+    Fields may be left out of an answer, and the rows say themselves what is in them.
+    """
+    return {"type": "object", "properties": {name: _kind(value) for name, value in schema.get("properties", {}).items()}}
 
 
-def _loose(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        # A field of an answer may be called `required` or `title`; a keyword of that name has another type.
-        return {name: _loose(each) for name, each in value.items() if not _is_strict(name, each)}
-    return [_loose(each) for each in value] if isinstance(value, list) else value
-
-
-def _is_strict(name: str, value: Any) -> bool:
-    return (name == "required" and isinstance(value, list)) or (name in ("title", "description") and isinstance(value, str)) or (
-        name == "additionalProperties" and value is False
-    )
+def _kind(value: Mapping[str, Any]) -> dict[str, Any]:
+    if "type" in value:
+        return {"type": value["type"]}
+    kinds = [each["type"] for each in value.get("anyOf", ()) if "type" in each]
+    return {"type": kinds} if kinds and len(kinds) == len(value["anyOf"]) else {}
 
 
 def compact_schema(schema: Mapping[str, Any], hidden: Collection[str] = ()) -> dict[str, Any]:
