@@ -144,7 +144,13 @@ class AgentMemory:
         receipts: list[Receipt] = []
         with self._scope.resources.writing_many(self.agent.id) as tables:
             tables.expect(*expected_names(tick for tick, _, _ in prepared))
-            for tick, misfits, now in prepared:
+            while len(receipts) < len(prepared):
+                # As many as possible together, then one on which something happens.
+                following = (Arrival(tick, self._known_at(tick, now, False)) for tick, _, now in prepared[len(receipts) :])
+                if quiet := self._scope.writer(tables).quiet(following):
+                    receipts += quiet
+                    continue
+                tick, misfits, now = prepared[len(receipts)]
                 receipt = self._write(tables, tick, now, False, None, None)
                 receipts.append(replace(receipt, concluded=(*receipt.concluded, *misfits)) if misfits else receipt)
                 if until_lessons_due and receipt.reflection_due:

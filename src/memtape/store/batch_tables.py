@@ -18,9 +18,11 @@ from functools import lru_cache
 from typing import Any
 
 from memtape.core.ids import OwnerId
-from memtape.core.items import Position
+from memtape.core.items import Position, StoredItem
 from memtape.core.ledger.rounds import KnownBar
+from memtape.core.ledger.versions import TradeVersion
 from memtape.core.observed import Bar
+from memtape.store.cutoff import Cutoff
 from memtape.store.database import Params, Row, Session
 from memtape.store.kept_memories import KeptMemories
 from memtape.store.rows import COLUMNS, Head, LogRow, PositionRow
@@ -30,6 +32,7 @@ MAX_POSITIONS_KEPT = 500
 MAX_ANSWERS_KEPT = 2000
 _TABLE_NAMES = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(\w+)")
 _KIND = COLUMNS["items"].index("kind")
+_ALWAYS_THERE = ("tick", "equity", "decision", "order", "fill")  # in a stream of ticks; nobody need look whether they are
 
 
 @lru_cache(maxsize=512)
@@ -133,6 +136,9 @@ class BatchTables(Tables):
         self._bars: dict[str, tuple[datetime, dict[tuple[int, datetime], Bar]]] = {}  # by symbol: all that opened since
         self._names: dict[tuple[str, str], int | None] | None = None  # of items; None: it is not stored
         self._ticks: dict[str, LogRow | None] = {}  # log rows by key; None: it is not there
+        self._absent: set[str] = set()  # kinds of items of which there are none
+        self._bars_end: dict[str, datetime | None] = {}  # by symbol
+        self._last_exits: dict[str, datetime | None] = {}  # by symbol
 
     def expect(self, ticks: Iterable[str], names: Iterable[tuple[str, str]]) -> None:
         """Look up once which ticks and items of the values to come are stored."""
@@ -160,9 +166,11 @@ class BatchTables(Tables):
         if "positions" in named:
             self._positions = None
         if "bars" in named:
-            self._bars = {}
+            self._bars, self._bars_end = {}, {}
         if "items" in named:
-            self._names = None
+            self._names, self._absent = None, set()
+        if "trades" in named:
+            self._last_exits = {}
         if "log" in named:
             self._ticks = {}
 
@@ -203,6 +211,27 @@ class BatchTables(Tables):
         super().put_items(rows)
         if self._names is not None:
             self._names.update({(row["kind"], row["key"]): row["seq"] for row in rows})
+        if self._absent:
+            self._absent.difference_update({row["kind"] for row in rows})
+
+    def items(self, kind: str, known: Cutoff, **which: Any) -> list[StoredItem]:
+        """Items of one kind."""
+        return [] if self._has_none(kind) else super().items(kind, known, **which)
+
+    def statements(self, symbols: Iterable[str], known: Cutoff, *, splits: bool = False) -> list[StoredItem]:
+        """What was stated about the terms of some symbols, and their splits."""
+        if self._has_none("instrument") and (not splits or self._has_none("split")):
+            return []
+        return super().statements(symbols, known, splits=splits)
+
+    def _has_none(self, kind: str) -> bool:
+        """True if there is no item of a kind. Of most kinds that every value asks for, a stream has none."""
+        if kind in self._absent:
+            return True
+        if kind in _ALWAYS_THERE or self.has_items(kind):
+            return False
+        self._absent.add(kind)
+        return True
 
     # ---- positions ------------------------------------------------------------------------------------------------
 
@@ -248,10 +277,36 @@ class BatchTables(Tables):
         """Add bars that a log row brought."""
         new = list(bars)
         super().put_bars(new, seq)
+        self._memories.add_bars(new)
         for known in new:
+            if (end := self._bars_end.get(known.bar.symbol)) is not None:
+                self._bars_end[known.bar.symbol] = max(end, known.bar.t1)
+            else:
+                self._bars_end.pop(known.bar.symbol, None)
             since, kept = self._bars.get(known.bar.symbol, (None, {}))
             if since is not None and known.bar.t0 >= since:
                 kept[known.bar.frame, known.bar.t0] = known.bar
+
+    def bars_end(self, symbol: str) -> datetime | None:
+        """When the last known bar of a symbol ended."""
+        if symbol not in self._bars_end:
+            self._bars_end[symbol] = super().bars_end(symbol)
+        return self._bars_end[symbol]
+
+    def last_exit(self, symbol: str) -> datetime | None:
+        """When the last trade of a symbol ended, in any version."""
+        if symbol not in self._last_exits:
+            self._last_exits[symbol] = super().last_exit(symbol)
+        return self._last_exits[symbol]
+
+    def put_versions(self, versions: Sequence[TradeVersion]) -> None:
+        """Add versions of closed trades."""
+        super().put_versions(versions)
+        for symbol in {version.trade.symbol for version in versions}:
+            ended = self._last_exits.pop(symbol, None)
+            exits = [version.trade.exit_at for version in versions if version.trade.symbol == symbol]
+            if ended is not None:
+                self._last_exits[symbol] = max([ended, *(at for at in exits if at is not None)])
 
     def reported_between(self, symbol: str, first: datetime, last: datetime) -> list[str]:
         """The keys of the reported trades of a symbol that were held within a time."""

@@ -18,7 +18,7 @@ from memtape.core.memory.plans import PlanState
 from memtape.core.observed import Frame
 from memtape.store.cutoff import FOREVER, MINE, NEVER
 from memtape.store.database import Row, in_batches
-from memtape.store.kept_memories import MAX_OUTCOMES_KEPT
+from memtape.store.kept_memories import MAX_OUTCOMES_KEPT, KeptMarket, KeptMemories
 from memtape.store.rows import (
     COLUMNS,
     affect_from_row,
@@ -40,6 +40,7 @@ _OUTCOME_LIST = ", ".join(FollowedOutcome._fields)
 _VERSION_LIST = f"known_from, known_to, settled_at, {TRADE_LIST}"
 EVERY_ONE = "*"  # in `changes`: too many changed to name them
 MAX_NAMED_CHANGES = 2_000
+MAX_BARS_KEPT = 20_000  # of one symbol, in a transaction of many values
 
 
 # One probe of the index for each length, in one statement: the lengths of a symbol are few, its bars are many.
@@ -53,6 +54,17 @@ _FRAMES_PRESENT = " UNION ALL ".join(
 # Likewise for the outcomes of a frame.
 _FOLLOWED = f"SELECT 1 FROM outcomes WHERE {MINE} AND symbol = :symbol AND frame = '{{0}}' AND until"
 _FRAME_FOLLOWED = f"SELECT '{{0}}' WHERE EXISTS ({_FOLLOWED} IS NULL) OR EXISTS ({_FOLLOWED} > :first_{{0}})"
+
+
+_BARS_OF_LENGTH = (
+    f"SELECT frame, t0, t1, known_at, o, h, l, c FROM bars WHERE {MINE} AND symbol = :symbol AND frame = :frame"
+)
+
+
+def _market_of(rows: Iterable[Row]) -> Market:
+    return Market(
+        CompletedBar(f, t0, t1, known, float(o), float(h), float(low), float(c)) for f, t0, t1, known, o, h, low, c in rows
+    )
 
 
 class MemoryTables:
@@ -321,23 +333,43 @@ class MemoryTables:
 
     def market(self, symbol: str, until: datetime | None, head: int | None = None) -> Market | None:
         """The market of a symbol, with the bars that its state at one moment needs; without a moment, with all of them."""
+        if self._kept is not None and until is not None and head is None:
+            return self._kept_market(self._kept, symbol, until)
         at, upto = FOREVER if until is None else micros(until), FOREVER if head is None else head
         present = self.frames(symbol, at, upto)
         if not present:
             return None
-        which = (
-            f"SELECT frame, t0, t1, known_at, o, h, l, c FROM bars WHERE {MINE} AND symbol = :symbol AND frame = :frame "
-            "AND t1 <= :until AND known_at <= :until AND seq <= :upto ORDER BY t1 DESC LIMIT :most"
+        most = dict.fromkeys(present, FOREVER) if until is None else bars_needed(present)
+        return _market_of([row for frame in present for row in self._last_bars(symbol, frame, at, upto, most[frame])])
+
+    def _last_bars(self, symbol: str, frame: int, until: int, upto: int, most: int) -> list[Row]:
+        """The last bars of one length that had ended and were known by a moment, newest first."""
+        return self.session.all(
+            f"{_BARS_OF_LENGTH} AND t1 <= :until AND known_at <= :until AND seq <= :upto ORDER BY t1 DESC LIMIT :most",
+            {**self._mine, "symbol": symbol, "frame": frame, "until": until, "upto": upto, "most": most},
         )
-        most = bars_needed(present)
-        rows: list[Row] = []
-        for frame in present:
-            many = FOREVER if until is None else most[frame]
-            own = {**self._mine, "symbol": symbol, "frame": frame, "until": at, "upto": upto, "most": many}
-            rows += self.session.all(which, own)
-        return Market(
-            CompletedBar(f, t0, t1, known, float(o), float(h), float(low), float(c)) for f, t0, t1, known, o, h, low, c in rows
-        )
+
+    def _kept_market(self, kept: KeptMemories, symbol: str, until: datetime) -> Market | None:
+        """The market of a symbol in memory: with the bars that its state at a moment needs, and all that ended later."""
+        earlier = kept.markets.get(symbol)
+        if earlier is not None and (market := earlier.at(until)) is not None:
+            return market
+        kept.markets.pop(symbol, None)
+        at, rows = micros(until), list[Row]()
+        known = self.frames(symbol, at)
+        most = bars_needed(known)
+        for frame in self.frames(symbol, FOREVER):
+            last = self._last_bars(symbol, frame, at, FOREVER, most[frame]) if frame in known else []
+            # With fewer bars than a state uses, every earlier one counts as soon as it is known.
+            first = last[-1][2] if last and len(last) == most[frame] else NEVER
+            own = {**self._mine, "symbol": symbol, "frame": frame, "first": first, "most": MAX_BARS_KEPT}
+            rows += self.session.all(f"{_BARS_OF_LENGTH} AND t1 >= :first ORDER BY t1 LIMIT :most", own)
+        if len(rows) >= MAX_BARS_KEPT:
+            # Much of the future is stored already: one window is read each time.
+            return _market_of([row for frame in known for row in self._last_bars(symbol, frame, at, FOREVER, most[frame])])
+        market = _market_of(rows)
+        kept.markets[symbol] = KeptMarket(until, market)
+        return market
 
     # ---- outcomes of decisions ------------------------------------------------------------------------------------
 

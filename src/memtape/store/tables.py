@@ -153,6 +153,10 @@ class Tables(TradeTables):
         rows = self.session.all(f"SELECT kind FROM items WHERE {MINE} AND kind IN :kinds AND key IN :keys", own)
         return [kind for (kind,) in rows]
 
+    def has_items(self, kind: str) -> bool:
+        """True if there is any item of a kind, taken back or not."""
+        return bool(self.session.all(f"SELECT 1 FROM items WHERE {MINE} AND kind = :kind LIMIT 1", {**self._mine, "kind": kind}))
+
     def put_items(self, rows: Sequence[dict[str, Any]]) -> None:
         """Add items."""
         self.insert("items", rows)

@@ -139,6 +139,17 @@ class Market:
             self._series.setdefault(bar.frame, _Series()).add(bar)
         self._in_order = all(series.in_order for series in self._series.values())
 
+    def extend(self, bar: CompletedBar) -> bool:
+        """Add a bar that ended after all others of its length. Returns False if it did not: then it has no place here."""
+        if bar.frame not in FRAMES:
+            return True
+        series = self._series.setdefault(bar.frame, _Series())
+        if series.ends and bar.end <= series.ends[-1]:
+            return False
+        series.add(bar)
+        self._in_order &= series.in_order
+        return True
+
     def at(self, moment: datetime) -> MarketState:
         """Returns the market state at a moment."""
         at = micros(moment)

@@ -37,6 +37,7 @@ from memtape.engine.write.learn import learn_from_batch
 from memtape.engine.write.plan_firing import fire_plans
 from memtape.engine.write.positions import update_positions
 from memtape.engine.write.price_checks import PriceChecks
+from memtape.engine.write.quiet_ticks import QuietTicks, carry_over_bars, has_parts
 from memtape.engine.write.reported_trades import put_reported
 from memtape.engine.write.verification import is_broker_record
 from memtape.errors import Conflict, Invalid, NeedsRebuild, Unknown
@@ -215,6 +216,28 @@ class Writer:
         if isinstance(value, Tick) and self.batch.ticks:
             events += fire_plans(self.tables, self.agent, value, self.start.last_tick)
         return self._append(arrival, events)
+
+    def quiet(self, arrivals: Iterable[Arrival]) -> list[Receipt]:
+        """Record the first of these ticks, as far as nothing happens on them. Returns their receipts, none if something does."""
+        stretch: QuietTicks | None = None
+        receipts: list[Receipt] = []
+        for arrival in arrivals:
+            tick = arrival.value
+            if not isinstance(tick, Tick) or has_parts(tick):
+                break
+            stretch = stretch or QuietTicks(self.tables, self.agent, self.start)
+            if not stretch.take(tick, arrival.known_at):
+                break
+            events: list[Event] = []
+            self._prices = PriceChecks(self.tables)
+            self._take(arrival, unpack_items(tick), events)
+            receipts.append(self._append(arrival, events, flush=False))
+        if stretch is not None and receipts:
+            self.tables.put_items(self.batch.item_rows)
+            carry_over_bars(self.tables, self.agent, stretch.open, self.batch.bars)
+            learn_from_batch(self.tables, self.agent, self.start, self.verified_from, self.batch)
+            self.flush()
+        return receipts
 
     def many(self, arrivals: Iterable[Arrival]) -> tuple[int, int]:
         """Record an import: one log row for each value, everything else once at the end.
