@@ -41,6 +41,7 @@ from memtape.core.values import read
 
 Position = tuple[str, str]  # symbol, leg
 MAX_STATEMENTS = 1_000_000  # of instruments in one log row; numbers them over all rows
+TICK_BODY = ("id", "marks", "positions", "rates", "t")  # what the item of a tick stores; its other parts are items of their own
 OWNER_STREAM = "@owner"  # the stream of what belongs to no agent: skills, agents, the calendar
 
 
@@ -149,9 +150,7 @@ def body_of(item: Item) -> Any:
     if isinstance(item.body, dict):
         return item.body
     if item.kind == "tick":
-        tick = item.body
-        own = {"id": tick.id, "t": tick.t, "positions": tick.positions, "marks": tick.marks, "rates": tick.rates}
-        return {name: plain(part) for name, part in own.items() if part is not None}
+        return {name: plain(part) for name in TICK_BODY if (part := getattr(item.body, name)) is not None}
     return plain(item.body)
 
 

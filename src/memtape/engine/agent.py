@@ -53,6 +53,7 @@ from memtape.engine.view.decisions import decision_card, refuse_closed_gate
 from memtape.engine.view.owner_stream import skill_from_item
 from memtape.engine.view.view import View
 from memtape.engine.write.arrivals import checked_value, complete_value, named_claim
+from memtape.engine.write.quiet_ticks import has_parts
 from memtape.engine.write.waiting_ticks import WaitingTicks
 from memtape.engine.write.writer import Arrival, Receipt, check_time, expected_names
 from memtape.errors import Conflict, Invalid, Unknown
@@ -129,16 +130,23 @@ class AgentMemory:
         """Ticks that are written together, `size` at a time: see `WaitingTicks`."""
         return WaitingTicks(self, on_receipt, size)
 
-    def observe_ticks(self, ticks: Sequence[Tick], *, until_lessons_due: bool = False) -> list[Receipt]:
+    def observe_ticks(
+        self, ticks: Sequence[Tick], *, until_lessons_due: bool = False, simulated: bool = False
+    ) -> list[Receipt]:  # fmt: skip
         """Record several ticks in one transaction, exactly as one after the other. Returns a receipt for each.
 
         With `until_lessons_due`, the transaction ends after a tick that makes lessons due, and the rest is left to the caller:
-        lessons are drawn between two ticks. Then there are fewer receipts than ticks.
+        lessons are drawn between two ticks. Then there are fewer receipts than ticks. `simulated` ticks are made by the paper
+        broker from bars that were checked: those in which it did nothing, and nobody decided anything, are not checked again.
         """
         clock = self._scope.resources.clock
         prepared: list[tuple[Tick, list[Event], datetime]] = []
         for tick in ticks:
             now = clock.now()
+            if simulated and not has_parts(tick):
+                check_time(tick, now)
+                prepared.append((tick, [], now))
+                continue
             fitted, misfits = self._with_cards(cast(Tick, checked_value(tick)))
             prepared.append((cast(Tick, self._completed(fitted, now)), misfits, now))
         receipts: list[Receipt] = []

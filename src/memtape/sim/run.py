@@ -23,7 +23,7 @@ from memtape.core.codec import decimal_text, plain, time_text
 from memtape.core.ledger.performance import Curve, Outcomes, outcome_sums
 from memtape.core.ledger.performance_detail import HeldPrice, PerformanceDetail, performance_detail
 from memtape.core.ledger.trades import Trade, round_money
-from memtape.core.observed import Bar, Decision, Tick
+from memtape.core.observed import Bar, Bars, Decision, Tick
 from memtape.core.values import MONEY, ZERO, Money, read
 from memtape.errors import Invalid
 from memtape.sim.bars import bars_hash
@@ -224,9 +224,11 @@ def run_simulation(
     written after it has returned. `skipped_bars` is the number of rows that had no complete bar, for the result.
     """
     who = name or str(getattr(agent, "id", "sim"))
-    ordered = sorted(bars, key=lambda bar: (bar.t1, bar.symbol))
-    if not ordered:
+    listed = tuple(bars)
+    if not listed:
         raise Invalid("bars", "the list is empty", "Give at least one bar")
+    # Checked once, here: all that the paper broker makes of them follows.
+    ordered = sorted(read(Bars, Bars(bars=listed)).bars, key=lambda bar: (bar.t1, bar.symbol))
     cash, fee, slippage = (
         _amount(value, at)
         for value, at in ((starting_equity, "starting_equity"), (fee_bps, "fee_bps"), (slippage_bps, "slippage_bps"))

@@ -41,7 +41,8 @@ class SimSession:
     def tick(self, t: datetime, completed: Sequence[Bar]) -> Tick:
         """Play bars and decide. Returns the tick with its decisions."""
         market = self.advance(t, completed)
-        return replace(market, decision=self.decide(market) or None)
+        decisions = self.decide(market)
+        return replace(market, decision=decisions) if decisions else market
 
     def advance(self, t: datetime, completed: Sequence[Bar]) -> Tick:
         """Play bars. Returns the tick without decisions."""

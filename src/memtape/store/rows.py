@@ -121,8 +121,8 @@ def _text_of(value: Decimal | None) -> str | None:
 def item_row(owner: OwnerId, stream: str, item: Item, seq: int, known_at: datetime, skill_version: int,
              batch: str | None, body: str | None = None) -> dict[str, Any]:  # fmt: skip
     """An item as its row; `body` is its canonical JSON, if it is already known."""
-    if body is None and (data := body_of(item)) is not None:
-        body = canonical_plain(data)
+    if body is None and item.body is not None:
+        body = canonical(body_of(item) if item.kind == "tick" else item.body)
     return {
         "owner": owner, "stream": stream, "kind": item.kind, "key": item.key, "seq": seq, "symbol": item.symbol,
         "leg": item.leg, "at": micros(item.at), "known_at": micros(known_at), "skill_version": skill_version,

@@ -68,8 +68,7 @@ class QuietTicks:
             return False
         if self._start.verified_from is None or known_at < self._start.verified_from:
             return False
-        names = [("tick", tick.id)] + ([("equity", time_text(tick.t))] if tick.equity is not None else [])
-        return self._tables.logged("tick", tick.id) is None and not self._tables.log_rows_of(names)
+        return self._tables.logged("tick", tick.id) is None and not self._tables.log_rows_of(names_of_quiet(tick))
 
     def _shows_what_is_held(self, tick: Tick, known_at: datetime) -> bool:
         """Returns True if a tick says nothing new about any position."""
@@ -108,6 +107,12 @@ def has_parts(tick: Tick) -> bool:
         tick.fills or tick.decision or tick.funding or tick.cash_flows or tick.instruments or tick.splits or tick.dividends
         or tick.corrections
     )  # fmt: skip
+
+
+def names_of_quiet(tick: Tick) -> list[tuple[str, str]]:
+    """The names of the items of a tick without parts: the tick itself and its equity mark."""
+    own = [("tick", str(tick.id))]
+    return own if tick.equity is None else [*own, ("equity", time_text(tick.t))]
 
 
 def carry_over_bars(

@@ -10,13 +10,14 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
-from memtape.core.codec import canonical, canonical_plain, chain_hash, digest, make_id, micros, plain, time_text
+from memtape.core.codec import canonical, canonical_object, canonical_plain, chain_hash, digest, make_id, micros, time_text
 from memtape.core.decisions.outcomes import outcome_card
 from memtape.core.events import Event, StaleTick, TradeRevised, bar_differs, discrepancy_found, event_data, read_event
 from memtape.core.fill_records import amended_fields, differing_deliveries, fill_discrepancy, fills_of
 from memtape.core.fills import Dividend, Fill, FillCorrection, Instrument
-from memtape.core.items import Item, bars_digest, close_claim, delivery_digest, observed_bars, unpack_items
+from memtape.core.items import TICK_BODY, Item, bars_digest, close_claim, delivery_digest, observed_bars, unpack_items
 from memtape.core.ledger.position_events import FillEvent, FundingEvent
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.terms import RULES_VERSION
@@ -37,7 +38,7 @@ from memtape.engine.write.learn import learn_from_batch
 from memtape.engine.write.plan_firing import fire_plans
 from memtape.engine.write.positions import update_positions
 from memtape.engine.write.price_checks import PriceChecks
-from memtape.engine.write.quiet_ticks import QuietTicks, carry_over_bars, has_parts
+from memtape.engine.write.quiet_ticks import QuietTicks, carry_over_bars, has_parts, names_of_quiet
 from memtape.engine.write.reported_trades import put_reported
 from memtape.engine.write.verification import is_broker_record
 from memtape.errors import Conflict, Invalid, NeedsRebuild, Unknown
@@ -121,7 +122,10 @@ def expected_names(ticks: Iterable[Tick]) -> tuple[list[str], list[tuple[str, st
     keys: list[str] = []
     names: list[tuple[str, str]] = []
     for tick in ticks:
-        keys.append(key_of(tick))
+        keys.append(tick.id)
+        if not has_parts(tick):
+            names += names_of_quiet(tick)
+            continue
         names += [(item.kind, item.key) for item in unpack_items(tick)]
         names += names_about_fills(fills_of(tick))
     return keys, names
@@ -156,17 +160,33 @@ def key_of(value: Observed) -> str:
             return value.id
 
 
-def observed_json(value: Observed, new_bars: Sequence[KnownBar]) -> str:
-    """What the log stores of a value, in canonical JSON; bars only by count, range and digest."""
+class ObservedJson(NamedTuple):
+    """An observed value in canonical JSON."""
+
+    log: str  # as its log row has it: bars only by count, range and digest
+    item: str  # as its item has it: of a tick, without the parts that are items of their own
+
+
+def observed_json(value: Observed, new_bars: Sequence[KnownBar]) -> ObservedJson:
+    """What the log and the items store of a value, in canonical JSON."""
     if not isinstance(value, Tick | Bars):
-        return canonical(value)
-    observed = plain(replace(value, bars=()))
-    if value.bars:
-        observed["bars"] = {"count": len(new_bars), "digest": delivery_digest(new_bars)}
-        if new_bars:
-            first, last = min(known.bar.t0 for known in new_bars), max(known.bar.t1 for known in new_bars)
-            observed["bars"] |= {"first": plain(first), "last": plain(last)}
-    return canonical_plain(observed)
+        whole = canonical(value)
+        return ObservedJson(whole, whole)
+    parts = ((name, getattr(value, name)) for name in value.__slots__ if name != "bars")
+    members = {name: "[]" if part == () else canonical(part) for name, part in parts if part is not None}
+    own = canonical_object({name: members[name] for name in TICK_BODY if name in members})
+    return ObservedJson(canonical_object(members | {"bars": _bars_json(value.bars, new_bars)}), own)
+
+
+def _bars_json(bars: Sequence[Bar], new: Sequence[KnownBar]) -> str:
+    """The bars of a value by count, range and digest."""
+    if not bars:
+        return "[]"
+    counted = f'"count":{len(new)},"digest":"{delivery_digest(new)}"'
+    if not new:
+        return f"{{{counted}}}"
+    first, last = min([known.bar.t0 for known in new]), max([known.bar.t1 for known in new])
+    return f'{{{counted},"first":"{time_text(first)}","last":"{time_text(last)}"}}'
 
 
 def payload_json(observed: str, concluded: Sequence[Event], skill_version: int, batch: str | None) -> str:
@@ -190,7 +210,7 @@ class Writer:
         self.log: list[LogRow] = []
         self.batch = Batch()
         self._new_bars_of_value: list[KnownBar] = []  # of the value that is being recorded
-        self._observed = ""  # that value in canonical JSON
+        self._observed = ObservedJson("", "")  # that value
         self._open_claims: list[Item] = []  # of this transaction
         self._awaited: set[str] = set()  # fills that were corrected before they came
         self._prices = PriceChecks(tables)
@@ -364,8 +384,8 @@ class Writer:
             if item.kind == "fill" and item.key in self._awaited:
                 item = fill_after_corrections(self.tables, item)
             self._take_item(item, arrival)
-            # The body of an item that is the value itself is already written out; a tick's body leaves its parts out.
-            body = self._observed if item.body is value and item.kind != "tick" else None
+            # The body of an item that is the value itself is already written out.
+            body = self._observed.item if item.body is value else None
             batch.item_rows.append(item_row(self.tables.owner, self.tables.stream, item, seq, known_at,
                                             self.agent.skill_version, arrival.batch, body))  # fmt: skip
         earliest = min([known_at, *(known.known_at for known in bars)]) if bars else known_at
@@ -447,7 +467,7 @@ class Writer:
         elif isinstance(value, Fill) and self.batch.differing:
             # A known fill came again with other content: a row of its own kind, so that the first one stays as it is.
             kind, key = "fill_again", f"{key}:{make_id(canonical(value))}"
-        payload = payload_json(self._observed, events, self.agent.skill_version, arrival.batch)
+        payload = payload_json(self._observed.log, events, self.agent.skill_version, arrival.batch)
         at = occurred_at(value) or arrival.known_at
         return self.state(kind, key, at, arrival.known_at, payload, tuple(events), flush)
 
