@@ -8,7 +8,7 @@ randomness or clock, so the same history gives the same ids everywhere.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -158,18 +158,18 @@ def _text_of_kind(kind: type) -> Callable[[Any], str]:
     return write
 
 
-def _text_of_mapping(value: Mapping[Any, Any]) -> str:
-    return canonical_object({str(name): canonical(v) for name, v in value.items()})
+def _text_of_dict(value: dict[Any, Any]) -> str:
+    return canonical_object({name if type(name) is str else str(name): canonical(v) for name, v in value.items()})
 
 
-def _text_of_list(value: Iterable[Any]) -> str:
-    return f"[{','.join([canonical(v) for v in value])}]"
+def _text_of_list(value: Sequence[Any]) -> str:
+    return "[]" if not value else f"[{','.join([canonical(v) for v in value])}]"
 
 
 _TEXTS: dict[type, Callable[[Any], str]] = {
     str: _quoted, type(None): lambda _: "null", bool: lambda value: "true" if value else "false", int: int.__repr__,
     Decimal: lambda value: f'"{decimal_text(value)}"', datetime: lambda value: f'"{time_text(value)}"',
-    dict: _text_of_mapping, tuple: _text_of_list, list: _text_of_list,
+    dict: _text_of_dict, tuple: _text_of_list, list: _text_of_list,
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from memtape.core.codec import EPOCH, canonical, digest, make_id, plain, read_time, time_text
+from memtape.core.codec import EPOCH, canonical, decimal_text, digest, make_id, plain, read_time, time_text
 from memtape.core.fills import Dividend, Fill, FillCorrection, Funding, Instrument, Split
 from memtape.core.ledger.position_events import (
     CorrectionEvent,
@@ -134,13 +134,18 @@ def observed_bars(value: Observed) -> tuple[Bar, ...]:
 
 def bars_digest(bars: Iterable[Bar]) -> str:
     """One hash for a set of bars."""
-    lines = sorted(f"{b.symbol}|{time_text(b.t0)}|{time_text(b.t1)}|{plain([b.o, b.h, b.l, b.c, b.v])}" for b in bars)
-    return digest("\n".join(lines))
+    return digest("\n".join(sorted([_bar_line(bar) for bar in bars])))
+
+
+def _bar_line(bar: Bar) -> str:
+    prices = [decimal_text(bar.o), decimal_text(bar.h), decimal_text(bar.l), decimal_text(bar.c)]
+    volume = None if bar.v is None else decimal_text(bar.v)
+    return f"{bar.symbol}|{time_text(bar.t0)}|{time_text(bar.t1)}|{[*prices, volume]}"
 
 
 def delivery_digest(bars: Iterable[KnownBar]) -> str:
     """One hash for the new bars of a value, with the time at which each became known."""
-    return digest("\n".join(sorted(f"{bars_digest([known.bar])}|{time_text(known.known_at)}" for known in bars)))
+    return digest("\n".join(sorted([f"{digest(_bar_line(known.bar))}|{time_text(known.known_at)}" for known in bars])))
 
 
 def body_of(item: Item) -> Any:

@@ -259,7 +259,7 @@ class AgentMemory:
         if self.agent.mode != "sim" and not backfill and not is_claim:
             return now
         at = occurred_at(value) or now
-        if not isinstance(value, Tick):
+        if not isinstance(value, Tick) or not has_parts(value):
             return at
         parts = [fill.t for fill in value.fills] + [paid.t for paid in value.funding] + [flow.t for flow in value.cash_flows]
         return max([at, *parts])

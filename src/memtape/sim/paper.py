@@ -117,8 +117,8 @@ class PaperBroker:
 
     def position(self, symbol: str) -> Position:
         """Returns the position and the number of waiting entries."""
-        working = sum(not w.order.reduce_only for w in self._book.working.get(symbol, ()))
-        return replace(self._book.held(symbol), working=working)
+        working, held = self._book.working.get(symbol), self._book.held(symbol)
+        return replace(held, working=sum(not w.order.reduce_only for w in working)) if working else held
 
     def positions(self) -> dict[str, Position]:
         """Returns positions and waiting entries by symbol."""
@@ -237,6 +237,8 @@ class PaperBroker:
 
     def _pay_funding(self, plays: Sequence[BarPlay], until: Sequence[datetime]) -> None:
         """Pay funding up to a moment of each bar, on the position at its hour."""
+        if not self.venue.funding:
+            return
         for play, end in zip(plays, until, strict=True):
             symbol, rates = play.bar.symbol, self.venue.funding.get(play.bar.symbol)
             settled = self._funded_until.get(symbol, play.bar.t0)

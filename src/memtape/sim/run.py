@@ -25,6 +25,7 @@ from memtape.core.ledger.performance_detail import HeldPrice, PerformanceDetail,
 from memtape.core.ledger.trades import Trade, round_money
 from memtape.core.observed import Bar, Bars, Decision, Tick
 from memtape.core.values import MONEY, ZERO, Money, read
+from memtape.engine.write.quiet_ticks import has_parts
 from memtape.errors import Invalid
 from memtape.sim.bars import bars_hash
 from memtape.sim.figures import EquityPath, TradeRow, max_drawdown_pct
@@ -37,7 +38,7 @@ from memtape.sim.venue import PLAIN_VENUE, Venue
 
 AmountInput = Decimal | int | float | str
 Progress = Callable[[int, int], object]  # (ticks done, ticks in all)
-BATCH_TICKS = 250
+BATCH_TICKS = 1000
 AfterTick = Callable[[Tick, Any], object]  # (the tick, the receipt of agent.observe)
 
 
@@ -283,6 +284,8 @@ class _RunCounts:
         """Add one tick."""
         assert tick.equity is not None
         self.path.append((tick.t, tick.equity))
+        if not has_parts(tick):
+            return
         self.fills += len(tick.fills)
         self.liquidations += sum(fill.liq for fill in tick.fills)
         self.decisions += len(tick.decision or ())

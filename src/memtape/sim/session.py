@@ -74,7 +74,10 @@ class SimSession:
             else:
                 assert self._of_symbol is not None
                 position = self._broker.position(symbol)
-                proposals = list(self._of_symbol(self._history[symbol], position, self._broker.equity))
+                # Orders that wait change neither cash nor positions: the equity is still that of the tick.
+                proposals = list(self._of_symbol(self._history[symbol], position, self._equity))
+        if not proposals:
+            return []
         bar = self._history[symbol][-1]
         # What becomes of a decision is followed on the bars of the simulation.
         frame = frame_of_length(bar.t1 - bar.t0)

@@ -145,8 +145,12 @@ class BatchTables(Tables):
         self._ticks = dict.fromkeys(ticks)
         for row in self._logged_ticks(list(self._ticks)):
             self._ticks[row.key] = row
-        wanted = list(names)
-        self._names = dict.fromkeys(wanted) | super().log_rows_of(wanted)
+        by_kind: dict[str, list[tuple[str, str]]] = {}
+        for name in names:
+            by_kind.setdefault(name[0], []).append(name)
+        self._names = {}
+        for wanted in by_kind.values():
+            self._names |= dict.fromkeys(wanted) | super().log_rows_of(wanted)
 
     def finish(self) -> None:
         """Write everything that waits."""

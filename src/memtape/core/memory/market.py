@@ -25,11 +25,12 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from typing import NamedTuple
 
 from memtape.core.codec import micros
 from memtape.core.ledger.rounds import KnownBar
-from memtape.core.memory.situation import Candle, MarketLabels, average_true_range, market_labels
+from memtape.core.memory.situation import Candle, HasPrices, MarketLabels, average_true_range, market_labels
 
 W1, D1, H1, M5 = 604_800, 86_400, 3_600, 300
 FRAMES = (W1, D1, 14_400, 7_200, H1, 1_800, 900, 600, M5, 180, 120, 60)  # lengths in seconds, longest first
@@ -183,21 +184,21 @@ def _market_state(known: Mapping[int, Sequence[CompletedBar]], at: int) -> Marke
     )  # fmt: skip
 
 
-def _atr(candles: Sequence[Candle] | None) -> float | None:
+def _atr(candles: Sequence[HasPrices] | None) -> float | None:
     return average_true_range(candles)[-1] if candles else None
 
 
-def _candles(bars: Sequence[CompletedBar], source: int, wanted: int, many: int, at: int) -> list[Candle]:
+def _candles(bars: Sequence[CompletedBar], source: int, wanted: int, many: int, at: int) -> Sequence[HasPrices]:
     """Returns the last completed candles of a length, built from shorter bars if necessary."""
     bars = bars[-many:]
     if source == wanted:
-        return [Candle(bar.open, bar.high, bar.low, bar.close) for bar in bars]
+        return bars
     length = wanted * 1_000_000
-    groups: dict[int, list[CompletedBar]] = {}
-    for bar in bars:
-        groups.setdefault(bar.start // length, []).append(bar)
-    whole = [group for number, group in sorted(groups.items()) if (number + 1) * length <= at]
+    groups = [(number, list(group)) for number, group in groupby(bars, key=lambda bar: bar.start // length)]
+    whole = [group for number, group in groups if (number + 1) * length <= at]
     if len(bars) == many:
         # The beginning of the first candle may be missing.
         whole = whole[1:]
-    return [Candle(group[0].open, max(b.high for b in group), min(b.low for b in group), group[-1].close) for group in whole]
+    return [
+        Candle(group[0].open, max([b.high for b in group]), min([b.low for b in group]), group[-1].close) for group in whole
+    ]

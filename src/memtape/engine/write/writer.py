@@ -88,6 +88,8 @@ def check_time(value: Observed, now: datetime) -> None:
     """Raises Invalid if a time in a value lies in the future."""
     latest = now + CLOCK_TOLERANCE
     at = occurred_at(value)
+    if isinstance(value, Tick) and not has_parts(value) and value.t <= latest and all(bar.t1 <= latest for bar in value.bars):
+        return
     named: list[tuple[str, datetime | None]] = [("exit_at" if value.kind in ("trade", "claim", "closing") else "t", at)]
     if isinstance(value, Tick):
         named += [(f"fills.{n}.t", fill.t) for n, fill in enumerate(value.fills)]
@@ -172,8 +174,11 @@ def observed_json(value: Observed, new_bars: Sequence[KnownBar]) -> ObservedJson
     if not isinstance(value, Tick | Bars):
         whole = canonical(value)
         return ObservedJson(whole, whole)
-    parts = ((name, getattr(value, name)) for name in value.__slots__ if name != "bars")
-    members = {name: "[]" if part == () else canonical(part) for name, part in parts if part is not None}
+    members: dict[str, str] = {}
+    for name in value.__slots__:
+        part = getattr(value, name)
+        if part is not None and name != "bars":
+            members[name] = canonical(part)
     own = canonical_object({name: members[name] for name in TICK_BODY if name in members})
     return ObservedJson(canonical_object(members | {"bars": _bars_json(value.bars, new_bars)}), own)
 
@@ -336,11 +341,13 @@ class Writer:
         new: list[Bar] = []
         differing: list[Event] = []
         self._bars_before = {}
-        for symbol in sorted({bar.symbol for bar in bars}):
-            own = [bar for bar in bars if bar.symbol == symbol]
+        by_symbol: dict[str, list[Bar]] = {}
+        for bar in bars:
+            by_symbol.setdefault(bar.symbol, []).append(bar)
+        for symbol, own in sorted(by_symbol.items()):
             first = min(own, key=lambda bar: bar.t0)
             # Read a little further back: the prices of new bars are compared with the one before them.
-            stored = self.tables.bars_between(symbol, first.t0 - BARS_BACK * (first.t1 - first.t0), max(b.t0 for b in own))
+            stored = self.tables.bars_between(symbol, first.t0 - BARS_BACK * (first.t1 - first.t0), max([b.t0 for b in own]))
             earlier_bars = [bar for bar in stored.values() if bar.t1 <= first.t0]
             if earlier_bars:
                 self._bars_before[symbol] = max(earlier_bars, key=lambda bar: bar.t1)
