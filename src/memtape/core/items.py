@@ -127,6 +127,11 @@ def _decision_items(decision: Decision, tick: str | None) -> list[Item]:
     return [own, *(Item("order", order, decision.t, None, ref=decision.id) for order in decision.order_ids)]
 
 
+def fill_references(decision: Decision) -> list[str]:
+    """By what a fill refers to a decision: its id, or one of its orders."""
+    return [f"d:{decision.id}", *(f"o:{order}" for order in decision.order_ids)]
+
+
 def observed_bars(value: Observed) -> tuple[Bar, ...]:
     """The bars of a value."""
     return value.bars if isinstance(value, Tick | Bars) else ()

@@ -17,15 +17,16 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+from memtape.core.codec import moment
 from memtape.core.ids import OwnerId
 from memtape.core.items import Position, StoredItem
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.observed import Bar
-from memtape.store.cutoff import Cutoff
-from memtape.store.database import Params, Row, Session
+from memtape.store.cutoff import EVERYTHING, Cutoff
+from memtape.store.database import Params, Row, Session, in_batches
 from memtape.store.kept_memories import KeptMemories
-from memtape.store.rows import COLUMNS, Head, LogRow, PositionRow
+from memtape.store.rows import COLUMNS, Head, LogRow, PositionRow, added_item
 from memtape.store.tables import Tables
 
 MAX_POSITIONS_KEPT = 500
@@ -139,9 +140,12 @@ class BatchTables(Tables):
         self._absent: set[str] = set()  # kinds of items of which there are none
         self._bars_end: dict[str, datetime | None] = {}  # by symbol
         self._last_exits: dict[str, datetime | None] = {}  # by symbol
+        self._last_bars: dict[str, KnownBar] = {}  # by symbol, of all its bars
+        self._fills_naming: dict[str, list[tuple[Position, datetime, int]]] | None = None  # by the name of a decision or order
+        self._added: dict[tuple[str, str], dict[str, Any]] = {}  # decisions and orders of this transaction
 
-    def expect(self, ticks: Iterable[str], names: Iterable[tuple[str, str]]) -> None:
-        """Look up once which ticks and items of the values to come are stored."""
+    def expect(self, ticks: Iterable[str], names: Iterable[tuple[str, str]], decided: Iterable[str]) -> None:
+        """Look up once which ticks and items of the values to come are stored, and which fills name what they decide."""
         self._ticks = dict.fromkeys(ticks)
         for row in self._logged_ticks(list(self._ticks)):
             self._ticks[row.key] = row
@@ -151,6 +155,11 @@ class BatchTables(Tables):
         self._names = {}
         for wanted in by_kind.values():
             self._names |= dict.fromkeys(wanted) | super().log_rows_of(wanted)
+        listed = list(decided)
+        self._fills_naming = {name: [] for name in listed}
+        for some in in_batches(listed):
+            for ref, position, at, seq in self._fills_with_refs(some):
+                self._fills_naming[ref].append((position, at, seq))
 
     def finish(self) -> None:
         """Write everything that waits."""
@@ -170,9 +179,9 @@ class BatchTables(Tables):
         if "positions" in named:
             self._positions = None
         if "bars" in named:
-            self._bars, self._bars_end = {}, {}
+            self._bars, self._bars_end, self._last_bars = {}, {}, {}
         if "items" in named:
-            self._names, self._absent = None, set()
+            self._names, self._absent, self._fills_naming, self._added = None, set(), None, {}
         if "trades" in named:
             self._last_exits = {}
         if "log" in named:
@@ -217,10 +226,31 @@ class BatchTables(Tables):
             self._names.update({(row["kind"], row["key"]): row["seq"] for row in rows})
         if self._absent:
             self._absent.difference_update({row["kind"] for row in rows})
+        for row in rows:
+            if row["kind"] in ("decision", "order"):
+                self._added[row["kind"], row["key"]] = row
+            elif row["kind"] == "fill" and self._fills_naming is not None and row["ref"] in self._fills_naming:
+                self._fills_naming[row["ref"]].append(((row["symbol"], row["leg"]), moment(row["at"]), row["seq"]))
 
     def items(self, kind: str, known: Cutoff, **which: Any) -> list[StoredItem]:
         """Items of one kind."""
-        return [] if self._has_none(kind) else super().items(kind, known, **which)
+        if self._has_none(kind):
+            return []
+        added = [self._added.get((kind, key)) for key in which["keys"]] if which.keys() == {"keys"} else [None]
+        if known is not EVERYTHING or None in added:
+            return super().items(kind, known, **which)
+        return sorted(map(added_item, filter(None, added)), key=lambda item: (item.at, item.seq, item.key))
+
+    def fills_naming(self, names: Sequence[str], upto: int) -> dict[Position, datetime]:
+        """The positions with fills, up to a log row, that name one of these decisions or orders."""
+        if self._fills_naming is None or not all(name in self._fills_naming for name in names):
+            return super().fills_naming(names, upto)
+        since: dict[Position, datetime] = {}
+        for name in names:
+            for position, at, seq in self._fills_naming[name]:
+                if seq <= upto:
+                    since[position] = min(since.get(position, at), at)
+        return since
 
     def statements(self, symbols: Iterable[str], known: Cutoff, *, splits: bool = False) -> list[StoredItem]:
         """What was stated about the terms of some symbols, and their splits."""
@@ -287,6 +317,8 @@ class BatchTables(Tables):
                 self._bars_end[known.bar.symbol] = max(end, known.bar.t1)
             else:
                 self._bars_end.pop(known.bar.symbol, None)
+            if (last := self._last_bars.get(known.bar.symbol)) is not None:
+                self._last_bars[known.bar.symbol] = max(last, known, key=lambda each: (each.bar.t1, -each.bar.frame))
             since, kept = self._bars.get(known.bar.symbol, (None, {}))
             if since is not None and known.bar.t0 >= since:
                 kept[known.bar.frame, known.bar.t0] = known.bar
@@ -297,6 +329,17 @@ class BatchTables(Tables):
             self._bars_end[symbol] = super().bars_end(symbol)
         return self._bars_end[symbol]
 
+    def last_bar(self, symbol: str, by: datetime | None, known: Cutoff) -> KnownBar | None:
+        """The last bar completed by a moment; None: the last of all."""
+        if by is not None or known is not EVERYTHING:
+            return super().last_bar(symbol, by, known)
+        if symbol not in self._last_bars:
+            last = super().last_bar(symbol, by, known)
+            if last is None:
+                return None
+            self._last_bars[symbol] = last
+        return self._last_bars[symbol]
+
     def last_exit(self, symbol: str) -> datetime | None:
         """When the last trade of a symbol ended, in any version."""
         if symbol not in self._last_exits:
@@ -306,6 +349,7 @@ class BatchTables(Tables):
     def put_versions(self, versions: Sequence[TradeVersion]) -> None:
         """Add versions of closed trades."""
         super().put_versions(versions)
+        self._memories.add_versions(versions)
         for symbol in {version.trade.symbol for version in versions}:
             ended = self._last_exits.pop(symbol, None)
             exits = [version.trade.exit_at for version in versions if version.trade.symbol == symbol]

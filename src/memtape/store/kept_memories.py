@@ -6,10 +6,12 @@ Every value continues affect from its last step, and every trade that closes ask
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import datetime
 
 from memtape.core.ledger.rounds import KnownBar
+from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AffectStep
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.market import Market, completed_bar
@@ -41,10 +43,26 @@ class KeptMemories:
 
     def __init__(self) -> None:
         self.last_step: AffectStep | None = None  # None: not known here
+        self._steps: list[AffectStep] = []  # the last ones in order, the very last included
+        self.versions_ended: bool | None = None  # whether any trade was once believed in another version; None: not known here
         self.outcomes: list[float] | None = None  # in R, of the last closes; None: not known here
         self.last_entry: datetime | None = None  # of all episodes; meaningful if `entries_known`
         self.entries_known = False
         self.markets: dict[str, KeptMarket] = {}
+
+    def set_last_step(self, step: AffectStep | None) -> None:
+        """The last step was read."""
+        self.last_step, self._steps = step, [] if step is None else [step]
+
+    def steps_until(self, moment: datetime, limit: int) -> list[AffectStep] | None:
+        """The last steps at or before a moment, oldest first; None if those kept are too few."""
+        place = bisect_right(self._steps, moment, key=lambda step: step.at)
+        return self._steps[place - limit : place] if place >= limit else None
+
+    def add_versions(self, versions: Sequence[TradeVersion]) -> None:
+        """Versions of trades were added."""
+        if any(version.known_to is not None for version in versions):
+            self.versions_ended = True
 
     def add_bars(self, bars: Sequence[KnownBar]) -> None:
         """Bars were added."""
@@ -59,8 +77,10 @@ class KeptMemories:
         newest = max(steps, key=_step_order)
         if min(map(_step_order, steps)) <= _step_order(self.last_step):
             self.last_step = self.outcomes = None
+            self._steps = []
             return
         self.last_step = newest
+        self._steps += sorted(steps, key=_step_order)
         if self.outcomes is not None:
             closes = sorted((step for step in steps if step.rank == 1 and step.pnl_r is not None), key=_step_order)
             self.outcomes = [*self.outcomes, *(step.pnl_r for step in closes if step.pnl_r is not None)][-MAX_OUTCOMES_KEPT:]
@@ -75,6 +95,9 @@ class KeptMemories:
         """Rows of some tables were changed or deleted."""
         if "affect" in tables:
             self.last_step = self.outcomes = None
+            self._steps = []
+        if "trades" in tables:
+            self.versions_ended = None
         if "episodes" in tables:
             self.entries_known, self.last_entry = False, None
         if "bars" in tables:

@@ -208,6 +208,9 @@ class MemoryTables:
         last = self._last_step() if limit == 1 else None
         if last is not None and (moment_ is None or last.at < moment_ or (last.at == moment_ and not before)):
             return [last]
+        kept = self._kept.steps_until(moment_, limit) if self._kept is not None and moment_ is not None and not before else None
+        if kept is not None:
+            return kept
         rows = self.session.all(
             f"SELECT {_AFFECT_LIST} FROM affect WHERE {MINE} AND at {'<' if before else '<='} :until "
             "ORDER BY at DESC, rank DESC, id DESC LIMIT :limit",
@@ -223,7 +226,7 @@ class MemoryTables:
             rows = self.session.all(
                 f"SELECT {_AFFECT_LIST} FROM affect WHERE {MINE} ORDER BY at DESC, rank DESC, id DESC LIMIT 1", self._mine
             )
-            self._kept.last_step = affect_from_row(rows[0]) if rows else None
+            self._kept.set_last_step(affect_from_row(rows[0]) if rows else None)
         return self._kept.last_step
 
     def affect_count(self, until: datetime | None) -> int:
@@ -285,6 +288,12 @@ class MemoryTables:
 
     def replaced_at(self, moment_: datetime) -> bool:
         """Returns True if a trade was believed at a moment in a version that was replaced since."""
+        if self._kept is not None:
+            if self._kept.versions_ended is None:
+                ended = f"SELECT 1 FROM trades WHERE {MINE} AND known_to > :never LIMIT 1"
+                self._kept.versions_ended = bool(self.session.all(ended, {**self._mine, "never": NEVER}))
+            if not self._kept.versions_ended:
+                return False
         rows = self.session.all(
             f"SELECT 1 FROM trades WHERE {MINE} AND known_to > :at AND known_from <= :at LIMIT 1",
             {**self._mine, "at": micros(moment_)},

@@ -13,7 +13,7 @@ from memtape.core.codec import canonical, canonical_plain, decimal_text, micros,
 from memtape.core.decisions.followed import FollowedOutcome
 from memtape.core.events import Discrepancy
 from memtape.core.ids import OwnerId
-from memtape.core.items import Item, body_of
+from memtape.core.items import Item, StoredItem, body_of
 from memtape.core.ledger.excursions import State
 from memtape.core.ledger.position_events import Order
 from memtape.core.ledger.rounds import KnownBar, Round
@@ -129,6 +129,14 @@ def item_row(owner: OwnerId, stream: str, item: Item, seq: int, known_at: dateti
         "ref": item.ref, "batch": batch, "body": body,
         "void_seq": None, "void_at": None,
     }  # fmt: skip
+
+
+def added_item(row: Mapping[str, Any]) -> StoredItem:
+    """An item whose row was just written, as the store would give it."""
+    return StoredItem(
+        row["seq"], row["kind"], row["key"], moment(row["at"]), moment(row["known_at"]), row["skill_version"], row["symbol"],
+        row["leg"], row["ref"], json.loads(row["body"]) if row["body"] else None, row["batch"],
+    )  # fmt: skip
 
 
 Convert = Callable[[Any], Any]

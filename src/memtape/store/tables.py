@@ -310,6 +310,14 @@ class Tables(TradeTables):
             since[symbol, leg] = min(since.get((symbol, leg), moment(at)), moment(at))
         return since
 
+    def _fills_with_refs(self, names: Sequence[str]) -> list[tuple[str, Position, datetime, int]]:
+        """The fills that name one of these decisions or orders: the name, the position, the time and the log row of each."""
+        rows = self.session.all(
+            f"SELECT ref, symbol, leg, at, seq FROM items WHERE {MINE} AND ref IN :names AND kind || '' = 'fill'",
+            {**self._mine, "names": list(names)},
+        )
+        return [(ref, (symbol, leg), moment(at), seq) for ref, symbol, leg, at, seq in rows]
+
     def has_fill(self, position: Position | None = None, *, until: datetime | None = None, known: Cutoff = EVERYTHING) -> bool:
         """True if there is a fill: of any position, also one that was taken back since; or of one position, that counts."""
         own: dict[str, Any] = {**self._mine, **known.limits(), "until": FOREVER if until is None else micros(until)}

@@ -21,11 +21,10 @@ True
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
 from typing import NamedTuple
 
 from memtape.core.codec import micros
@@ -194,11 +193,14 @@ def _candles(bars: Sequence[CompletedBar], source: int, wanted: int, many: int, 
     if source == wanted:
         return bars
     length = wanted * 1_000_000
-    groups = [(number, list(group)) for number, group in groupby(bars, key=lambda bar: bar.start // length)]
-    whole = [group for number, group in groups if (number + 1) * length <= at]
-    if len(bars) == many:
-        # The beginning of the first candle may be missing.
-        whole = whole[1:]
-    return [
-        Candle(group[0].open, max([b.high for b in group]), min([b.low for b in group]), group[-1].close) for group in whole
-    ]
+    starts, highs, lows = [bar.start for bar in bars], [bar.high for bar in bars], [bar.low for bar in bars]
+    whole: list[Candle] = []
+    first = 0
+    while first < len(bars):
+        end = (starts[first] // length + 1) * length
+        after = bisect_left(starts, end, first)
+        if end <= at:
+            whole.append(Candle(bars[first].open, max(highs[first:after]), min(lows[first:after]), bars[after - 1].close))
+        first = after
+    # The beginning of the first candle may be missing.
+    return whole[1:] if len(bars) == many else whole

@@ -25,6 +25,7 @@ from memtape.core.fills import Fill
 from memtape.core.items import (
     NamedDecisions,
     Position,
+    fill_references,
     position_events,
     read_terms,
 )
@@ -189,8 +190,7 @@ def _late(
         add(position, at)
     for item in batch.decisions:
         # Fills stored earlier that name this decision, or one of its orders, did not find it then.
-        names = [f"d:{item.key}", *(f"o:{order}" for order in item.body.order_ids)]
-        for position, at in tables.fills_naming(names, upto=start.seq).items():
+        for position, at in tables.fills_naming(fill_references(item.body), upto=start.seq).items():
             add(position, at)
     return late
 

@@ -17,7 +17,16 @@ from memtape.core.decisions.outcomes import outcome_card
 from memtape.core.events import Event, StaleTick, TradeRevised, bar_differs, discrepancy_found, event_data, read_event
 from memtape.core.fill_records import amended_fields, differing_deliveries, fill_discrepancy, fills_of
 from memtape.core.fills import Dividend, Fill, FillCorrection, Instrument
-from memtape.core.items import TICK_BODY, Item, bars_digest, close_claim, delivery_digest, observed_bars, unpack_items
+from memtape.core.items import (
+    TICK_BODY,
+    Item,
+    bars_digest,
+    close_claim,
+    delivery_digest,
+    fill_references,
+    observed_bars,
+    unpack_items,
+)
 from memtape.core.ledger.position_events import FillEvent, FundingEvent
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.terms import RULES_VERSION
@@ -119,10 +128,13 @@ def independent_items(items: Iterable[Item]) -> list[Item]:
     return [item for item in items if item.kind not in ("tick", "decision", "order")]
 
 
-def expected_names(ticks: Iterable[Tick]) -> tuple[list[str], list[tuple[str, str]]]:
-    """The keys of ticks, and the names of all items that decide whether anything in them is new."""
+def expected_names(ticks: Iterable[Tick]) -> tuple[list[str], list[tuple[str, str]], list[str]]:
+    """The keys of ticks, the names of all items that decide whether anything in them is new, and by what fills may name what
+    they decide.
+    """
     keys: list[str] = []
     names: list[tuple[str, str]] = []
+    decided: list[str] = []
     for tick in ticks:
         keys.append(tick.id)
         if not has_parts(tick):
@@ -130,7 +142,9 @@ def expected_names(ticks: Iterable[Tick]) -> tuple[list[str], list[tuple[str, st
             continue
         names += [(item.kind, item.key) for item in unpack_items(tick)]
         names += names_about_fills(fills_of(tick))
-    return keys, names
+        for decision in tick.decisions:
+            decided += fill_references(decision)
+    return keys, names, decided
 
 
 def open_claim(tables: Tables, key: str) -> Item:
