@@ -62,7 +62,7 @@ def unpack_items(value: Observed) -> list[Item]:
     """The items of an observed value, the value itself first."""
     match value:
         case Tick():
-            items = [Item("tick", value.id, value.t, value)]
+            items = [_tick_item(value)]
             for decision in value.decisions:
                 items += _decision_items(decision, value.id)
             parts: list[Observed] = [*value.fills, *value.funding, *value.cash_flows]
@@ -74,9 +74,7 @@ def unpack_items(value: Observed) -> list[Item]:
                 key = stated.id or f"{value.id}#{n}"
                 items.append(Item("instrument", key, stated.valid_from or EPOCH, stated, stated.symbol, ref=str(n)))
             items += [item for correction in value.corrections or () for item in unpack_items(correction)]
-            if value.equity is not None:
-                items.append(Item("equity", time_text(value.t), value.t, EquityMark(t=value.t, equity=value.equity)))
-            return items
+            return items if value.equity is None else [*items, _equity_item(value, value.equity)]
         case Fill():
             ref = f"d:{value.decision}" if value.decision else f"o:{value.order_id}" if value.order_id else None
             return [Item("fill", value.id, value.t, value, value.symbol, value.leg, ref)]
@@ -108,6 +106,19 @@ def unpack_items(value: Observed) -> list[Item]:
             return [Item("closing", value.trade_id, value.exit_at, value, "", value.trade_id)]
         case Bars():
             return []
+
+
+def items_of_quiet(tick: Tick) -> list[Item]:
+    """The items of a tick that brings no parts: the tick itself and its equity mark."""
+    return [_tick_item(tick)] if tick.equity is None else [_tick_item(tick), _equity_item(tick, tick.equity)]
+
+
+def _tick_item(tick: Tick) -> Item:
+    return Item("tick", tick.id, tick.t, tick)
+
+
+def _equity_item(tick: Tick, equity: Decimal) -> Item:
+    return Item("equity", time_text(tick.t), tick.t, EquityMark(t=tick.t, equity=equity))
 
 
 def claim_content_id(claim: Claim) -> str:

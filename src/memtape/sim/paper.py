@@ -194,12 +194,21 @@ class PaperBroker:
                 problem = f"{bar.symbol} closes at {time_text(bar.t1)}, not after {time_text(self.at)}"
                 raise Invalid("bars", problem, "Give bars in time order")
         self.funding = ()
+        if self._is_idle(ordered):
+            self.marks.update({bar.symbol: bar.c for bar in ordered})
+            self.at = max([bar.t1 for bar in ordered], default=self.at)
+            return ()
         with localcontext(MONEY):
             plays = [self._play(bar) for bar in ordered]
             self._play_bars(plays)
             fills = [self._named(fill) for play in plays for fill in play.fills]
         self.at = max((bar.t1 for bar in ordered), default=self.at)
         return tuple(sorted(fills, key=lambda fill: (fill.t, fill.seq)))
+
+    def _is_idle(self, bars: Sequence[Bar]) -> bool:
+        """True if bars can change nothing but the marks: no order waits, and nothing is paid or called in."""
+        venue, working = self.venue, self._book.working
+        return not venue.on_margin and not venue.funding and not any(working.get(bar.symbol) for bar in bars)
 
     def _play(self, bar: Bar) -> BarPlay:
         hours = self.venue.trading(bar.symbol, bar.t0, bar.t1)

@@ -219,6 +219,13 @@ class BatchTables(Tables):
             return super().log_rows_of(wanted)
         return {name: seq for name in wanted if (seq := self._names[name]) is not None}
 
+    def all_new(self, names: Iterable[tuple[str, str]]) -> bool:
+        """True if no item with one of these (kind, key) is stored, or all that are were taken back."""
+        wanted, known = list(names), self._names
+        if known is None or not all(name in known for name in wanted):
+            return super().all_new(wanted)
+        return all(known[name] is None for name in wanted)
+
     def put_items(self, rows: Sequence[dict[str, Any]]) -> None:
         """Add items."""
         super().put_items(rows)
@@ -313,15 +320,18 @@ class BatchTables(Tables):
         super().put_bars(new, seq)
         self._memories.add_bars(new)
         for known in new:
-            if (end := self._bars_end.get(known.bar.symbol)) is not None:
-                self._bars_end[known.bar.symbol] = max(end, known.bar.t1)
-            else:
-                self._bars_end.pop(known.bar.symbol, None)
-            if (last := self._last_bars.get(known.bar.symbol)) is not None:
-                self._last_bars[known.bar.symbol] = max(last, known, key=lambda each: (each.bar.t1, -each.bar.frame))
-            since, kept = self._bars.get(known.bar.symbol, (None, {}))
-            if since is not None and known.bar.t0 >= since:
-                kept[known.bar.frame, known.bar.t0] = known.bar
+            self._note_bar(known)
+
+    def _note_bar(self, known: KnownBar) -> None:
+        bar = known.bar
+        if (end := self._bars_end.pop(bar.symbol, None)) is not None:
+            self._bars_end[bar.symbol] = max(end, bar.t1)
+        last = self._last_bars.get(bar.symbol)
+        if last is not None and (bar.t1, -bar.frame) > (last.bar.t1, -last.bar.frame):
+            self._last_bars[bar.symbol] = known
+        since, kept = self._bars.get(bar.symbol, (None, {}))
+        if since is not None and bar.t0 >= since:
+            kept[bar.frame, bar.t0] = bar
 
     def bars_end(self, symbol: str) -> datetime | None:
         """When the last known bar of a symbol ended."""

@@ -298,13 +298,12 @@ def discrepancy_from_row(row: Row) -> Discrepancy:
     return Discrepancy(symbol, leg, moment(at), why, money_of(have), money_of(seen), money_of(price), fill_id or None, **more)
 
 
-def bar_row(owner: OwnerId, stream: str, bar: Bar, seq: int, known_at: datetime) -> dict[str, Any]:
-    """A bar as its row."""
-    return {
-        "owner": owner, "stream": stream, "symbol": bar.symbol, "frame": bar.frame, "t0": micros(bar.t0),
-        "t1": micros(bar.t1), **{letter: decimal_text(getattr(bar, letter)) for letter in "ohlc"}, "v": _text_of(bar.v),
-        "seq": seq, "known_at": micros(known_at),
-    }  # fmt: skip
+def bar_values(owner: OwnerId, stream: str, bar: Bar, seq: int, known_at: datetime) -> Row:
+    """A bar as the values of its row, in the order of its columns."""
+    return (
+        owner, stream, bar.symbol, bar.frame, micros(bar.t0), micros(bar.t1), decimal_text(bar.o), decimal_text(bar.h),
+        decimal_text(bar.l), decimal_text(bar.c), _text_of(bar.v), seq, micros(known_at),
+    )  # fmt: skip
 
 
 def comparable(table: str, row: Row) -> dict[str, Any]:

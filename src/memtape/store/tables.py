@@ -147,6 +147,10 @@ class Tables(TradeTables):
             found |= {(kind, key): seq for kind, key, seq in rows if (kind, key) in wanted}
         return found
 
+    def all_new(self, names: Iterable[tuple[str, str]]) -> bool:
+        """True if no item with one of these (kind, key) is stored, or all that are were taken back."""
+        return not self.log_rows_of(names)
+
     def stated(self, kinds: Sequence[str], keys: Sequence[str]) -> list[str]:
         """The kinds of the stored items with one of these keys."""
         own = {**self._mine, "kinds": list(kinds), "keys": list(keys)}

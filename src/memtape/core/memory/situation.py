@@ -167,7 +167,8 @@ def market_labels(candles: Sequence[HasPrices], atr_n: int = 14, er_n: int = 20)
     if not candles:
         return MarketLabels(None, None, None, "normal", None)
     rank = _rank(shares)
-    return MarketLabels(atrs[-1], efficiency_ratio(closes, er_n), rank, volatility_of(rank), _regime(closes, shares, er_n))
+    regime = "volatile" if volatility_of(rank) == "extreme" else _regime(closes, shares, er_n)
+    return MarketLabels(atrs[-1], efficiency_ratio(closes, er_n), rank, volatility_of(rank), regime)
 
 
 def average_true_range(candles: Sequence[HasPrices], n: int = 14) -> list[float | None]:
@@ -181,9 +182,13 @@ def average_true_range(candles: Sequence[HasPrices], n: int = 14) -> list[float 
     atr: float | None = None
     before: float | None = None
     for candle in candles:
-        high, low = candle.high, candle.low
-        reach = max(high, low) - min(high, low) if before is None else max(high, low, before) - min(high, low, before)
-        before = candle.close
+        high, low, close = candle.high, candle.low, candle.close
+        if high < low:
+            high, low = low, high
+        if before is not None:
+            # The gap from the close before counts; written out, because this loop runs for every trade that closes.
+            high, low = before if before > high else high, before if before < low else low
+        reach, before = high - low, close
         if atr is not None:
             atr = (atr * (n - 1) + reach) / n
         else:
@@ -253,9 +258,7 @@ def _rank(shares: Sequence[float | None]) -> float | None:
 
 
 def _regime(closes: Sequence[float], shares: Sequence[float | None], er_n: int) -> Regime | None:
-    """Returns the regime after the last close. It looks back only as long as a weakened trend may still continue."""
-    if volatility_of(_rank(shares)) == "extreme":
-        return "volatile"
+    """Returns the regime after a last close that is not volatile. It looks back only as long as a weakened trend may continue."""
     if len(closes) <= er_n:
         return None
     called = _direction(closes, len(closes), er_n)

@@ -68,7 +68,7 @@ class QuietTicks:
             return False
         if self._start.verified_from is None or known_at < self._start.verified_from:
             return False
-        return self._tables.logged("tick", tick.id) is None and not self._tables.log_rows_of(names_of_quiet(tick))
+        return self._tables.logged("tick", tick.id) is None and self._tables.all_new(names_of_quiet(tick))
 
     def _shows_what_is_held(self, tick: Tick, known_at: datetime) -> bool:
         """Returns True if a tick says nothing new about any position."""
@@ -102,10 +102,10 @@ class QuietTicks:
 
 
 def has_parts(tick: Tick) -> bool:
-    """Returns True if a tick brings anything that may change the account or the plan of the agent."""
+    """Returns True if a tick brings more than a snapshot, marks, bars and equity."""
     return bool(
-        tick.fills or tick.decision or tick.funding or tick.cash_flows or tick.instruments or tick.splits or tick.dividends
-        or tick.corrections
+        tick.fills or tick.funding or tick.cash_flows or tick.decision is not None or tick.instruments is not None
+        or tick.splits is not None or tick.dividends is not None or tick.corrections is not None
     )  # fmt: skip
 
 

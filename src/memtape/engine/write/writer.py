@@ -24,6 +24,7 @@ from memtape.core.items import (
     close_claim,
     delivery_digest,
     fill_references,
+    items_of_quiet,
     observed_bars,
     unpack_items,
 )
@@ -46,7 +47,7 @@ from memtape.engine.write.fill_corrections import (
 from memtape.engine.write.learn import learn_from_batch
 from memtape.engine.write.plan_firing import fire_plans
 from memtape.engine.write.positions import update_positions
-from memtape.engine.write.price_checks import PriceChecks
+from memtape.engine.write.price_checks import PriceChecks, is_far_off
 from memtape.engine.write.quiet_ticks import QuietTicks, carry_over_bars, has_parts, names_of_quiet
 from memtape.engine.write.reported_trades import put_reported
 from memtape.engine.write.verification import is_broker_record
@@ -197,6 +198,17 @@ def observed_json(value: Observed, new_bars: Sequence[KnownBar]) -> ObservedJson
     return ObservedJson(canonical_object(members | {"bars": _bars_json(value.bars, new_bars)}), own)
 
 
+def quiet_tick_json(tick: Tick, new_bars: Sequence[KnownBar]) -> ObservedJson:
+    """The same as `observed_json` for a tick without parts. Its keys are few and fixed, so they are written out sorted."""
+    equity = "" if tick.equity is None else f'"equity":{canonical(tick.equity)},'
+    positions = "" if tick.positions is None else f'"positions":{canonical(tick.positions)},'
+    rates = "" if tick.rates is None else f'"rates":{canonical(tick.rates)},'
+    own = f'"id":{canonical(tick.id)},"marks":{canonical(tick.marks)},{positions}{rates}'
+    bars, at = _bars_json(tick.bars, new_bars), time_text(tick.t)
+    whole = f'{{"bars":{bars},"cash_flows":[],{equity}"fills":[],"funding":[],{own}'
+    return ObservedJson(f'{whole}"t":"{at}"}}', f'{{{own}"t":"{at}"}}')
+
+
 def _bars_json(bars: Sequence[Bar], new: Sequence[KnownBar]) -> str:
     """The bars of a value by count, range and digest."""
     if not bars:
@@ -267,10 +279,7 @@ class Writer:
             stretch = stretch or QuietTicks(self.tables, self.agent, self.start)
             if not stretch.take(tick, arrival.known_at):
                 break
-            events: list[Event] = []
-            self._prices = PriceChecks(self.tables)
-            self._take(arrival, unpack_items(tick), events)
-            receipts.append(self._append(arrival, events, flush=False))
+            receipts.append(self._take_quiet(tick, arrival.known_at))
         if stretch is not None and receipts:
             self.tables.put_items(self.batch.item_rows)
             carry_over_bars(self.tables, self.agent, stretch.open, self.batch.bars)
@@ -364,7 +373,7 @@ class Writer:
             stored = self.tables.bars_between(symbol, first.t0 - BARS_BACK * (first.t1 - first.t0), max([b.t0 for b in own]))
             earlier_bars = [bar for bar in stored.values() if bar.t1 <= first.t0]
             if earlier_bars:
-                self._bars_before[symbol] = max(earlier_bars, key=lambda bar: bar.t1)
+                self._bars_before[symbol] = max(earlier_bars, key=lambda bar: (bar.t1, -bar.frame))
             for bar in own:
                 earlier = stored.get((bar.frame, bar.t0))
                 if earlier is None:
@@ -412,6 +421,36 @@ class Writer:
         earliest = min([known_at, *(known.known_at for known in bars)]) if bars else known_at
         batch.known_at = earliest if batch.known_at is None else min(batch.known_at, earliest)
         self._new_bars_of_value = bars
+
+    def _take_quiet(self, tick: Tick, known_at: datetime) -> Receipt:
+        """Put a quiet tick into the batch and add its log row: the part of `_take` and `_append` that concerns it."""
+        batch, seq, events = self.batch, self.seq + 1, list[Event]()
+        new: Sequence[Bar] = tick.bars
+        if not self._continues_bars(tick.bars):
+            new, events = self._new_bars(tick.bars)
+            events += PriceChecks(self.tables).far_off(tick, (), new, self._bars_before)
+        bars = [KnownBar(bar, known_at) for bar in new]
+        for known in bars:
+            batch.bars.setdefault(known.bar.symbol, []).append(known)
+        self.tables.put_bars(bars, seq)
+        observed = quiet_tick_json(tick, bars)
+        for item in self._take_tick(tick, known_at, items_of_quiet(tick), events):
+            body = observed.item if item.kind == "tick" else None
+            row = item_row(self.tables.owner, self.tables.stream, item, seq, known_at, self.agent.skill_version, None, body)
+            batch.item_rows.append(row)
+            if item.kind == "equity":
+                batch.account_changes.append(account_change(item.kind, item.body, item.key, known_at))
+        batch.known_at = known_at if batch.known_at is None else min(batch.known_at, known_at)
+        payload = payload_json(observed.log, events, self.agent.skill_version, None)
+        return self.state(tick.kind, tick.id, tick.t, known_at, payload, tuple(events), flush=False)
+
+    def _continues_bars(self, bars: Sequence[Bar]) -> bool:
+        """Returns True if each bar begins after all others of its symbol, and is priced like the last of them."""
+        lasts = [self.tables.last_bar(bar.symbol, None, EVERYTHING) for bar in bars]
+        return len({bar.symbol for bar in bars}) == len(bars) and all(
+            last is not None and last.bar.t1 <= bar.t0 and not is_far_off(bar.c, last.bar.c)
+            for bar, last in zip(bars, lasts, strict=True)
+        )
 
     def _take_tick(self, tick: Tick, known_at: datetime, items: list[Item], events: list[Event]) -> list[Item]:
         """Take a tick and return the items that count: of a tick that is not later than the last, only some do."""
