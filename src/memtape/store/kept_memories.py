@@ -49,6 +49,7 @@ class KeptMemories:
         self.last_entry: datetime | None = None  # of all episodes; meaningful if `entries_known`
         self.entries_known = False
         self.markets: dict[str, KeptMarket] = {}
+        self.revision: int | None = None  # of the episodes; None: not known here
 
     def set_last_step(self, step: AffectStep | None) -> None:
         """The last step was read."""
@@ -102,6 +103,8 @@ class KeptMemories:
             self.entries_known, self.last_entry = False, None
         if "bars" in tables:
             self.markets = {}
+        if "changes" in tables:
+            self.revision = None
 
 
 def _step_order(step: AffectStep) -> tuple[datetime, int, str]:

@@ -178,11 +178,15 @@ class MemoryTables:
         if not named:
             return
         revision = self.revision() + 1
+        if self._kept is not None:
+            self._kept.revision = revision
         noted = named if len(named) <= MAX_NAMED_CHANGES else [EVERY_ONE]
         self.session.insert("changes", COLUMNS["changes"], [(self.owner, self.stream, revision, id_) for id_ in noted])
 
     def revision(self) -> int:
         """How often episodes have changed."""
+        if self._kept is not None and self._kept.revision is not None:
+            return self._kept.revision
         rows = self.session.all(f"SELECT max(revision) FROM changes WHERE {MINE}", self._mine)
         return int(rows[0][0] or 0)
 
@@ -426,13 +430,18 @@ class MemoryTables:
         )
         return [outcome_from_row(row) for row in rows]
 
+    def may_have_outcomes(self, symbol: str) -> bool:
+        """False if it is known that no decision about a symbol is followed.
+
+        That is looked up only while many values are recorded: the answer then stays until a decision is followed.
+        """
+        if self._kept is None:
+            return True
+        followed = f"SELECT 1 FROM outcomes WHERE {MINE} AND symbol = :symbol LIMIT 1"
+        return bool(self.session.all(followed, {**self._mine, "symbol": symbol}))
+
     def frames_open_to(self, symbol: str, first: Mapping[Frame, datetime]) -> set[Frame]:
         """The frames of the outcomes of a symbol that new bars may change; `first` says from when the bars concern each frame."""
-        if self._kept is not None:
-            # While many values are recorded, this answer stays until a decision is followed.
-            followed = f"SELECT 1 FROM outcomes WHERE {MINE} AND symbol = :symbol LIMIT 1"
-            if not self.session.all(followed, {**self._mine, "symbol": symbol}):
-                return set()
         own = {**self._mine, "symbol": symbol, **{f"first_{frame}": micros(moment_) for frame, moment_ in first.items()}}
         return {frame for (frame,) in self.session.all(" UNION ALL ".join(map(_FRAME_FOLLOWED.format, first)), own)}
 

@@ -106,6 +106,10 @@ def bars_needed(present: Collection[int]) -> dict[int, int]:
     return most
 
 
+# Candles that were built from shorter bars: by the length wanted and theirs, the start of the first one and the end of the last.
+_Joined = dict[tuple[int, int, int, int], Candle]
+
+
 class _Series:
     """The bars of one length, by their end."""
 
@@ -135,6 +139,7 @@ class Market:
     def __init__(self, bars: Iterable[CompletedBar]) -> None:
         self._series: dict[int, _Series] = {}
         self._states: dict[tuple[int, ...], MarketState] = {}
+        self._joined: _Joined = {}
         for bar in sorted((bar for bar in bars if bar.frame in FRAMES), key=lambda bar: bar.end):
             self._series.setdefault(bar.frame, _Series()).add(bar)
         self._in_order = all(series.in_order for series in self._series.values())
@@ -160,13 +165,17 @@ class Market:
         key = (*tuple(last.get(frame, 0) for frame in FRAMES), at // (M5 * 1_000_000))
         if not self._in_order or key not in self._states:
             most = bars_needed(last)
-            self._states[key] = _market_state({frame: self._series[frame].known(at, most[frame]) for frame in last}, at)
+            known = {frame: self._series[frame].known(at, most[frame]) for frame in last}
+            # As long as bars only follow each other, the same first and last bar enclose the same bars.
+            self._states[key] = _market_state(known, at, self._joined if self._in_order else {})
         return self._states[key]
 
 
-def _market_state(known: Mapping[int, Sequence[CompletedBar]], at: int) -> MarketState:
+def _market_state(known: Mapping[int, Sequence[CompletedBar]], at: int, joined: _Joined) -> MarketState:
     latest = max((bars[-1] for bars in known.values()), key=lambda bar: (bar.end, -bar.frame))
-    candles = {wanted: _candles(known[source], source, wanted, many, at) for wanted, (source, many) in sources(known).items()}
+    candles = {
+        wanted: _candles(known[source], source, wanted, many, at, joined) for wanted, (source, many) in sources(known).items()
+    }
     frame = next((f for f in LABELLED_BY if candles.get(f)), None)
     labels: MarketLabels | None = None
     move = None
@@ -187,20 +196,28 @@ def _atr(candles: Sequence[HasPrices] | None) -> float | None:
     return average_true_range(candles)[-1] if candles else None
 
 
-def _candles(bars: Sequence[CompletedBar], source: int, wanted: int, many: int, at: int) -> Sequence[HasPrices]:
+def _candles(
+    bars: Sequence[CompletedBar], source: int, wanted: int, many: int, at: int, joined: _Joined
+) -> Sequence[HasPrices]:  # fmt: skip
     """Returns the last completed candles of a length, built from shorter bars if necessary."""
     bars = bars[-many:]
     if source == wanted:
         return bars
     length = wanted * 1_000_000
-    starts, highs, lows = [bar.start for bar in bars], [bar.high for bar in bars], [bar.low for bar in bars]
     whole: list[Candle] = []
     first = 0
     while first < len(bars):
-        end = (starts[first] // length + 1) * length
-        after = bisect_left(starts, end, first)
+        end = (bars[first].start // length + 1) * length
+        after = bisect_left(bars, end, first, key=lambda bar: bar.start)
         if end <= at:
-            whole.append(Candle(bars[first].open, max(highs[first:after]), min(lows[first:after]), bars[after - 1].close))
+            key = (wanted, source, bars[first].start, bars[after - 1].end)
+            if key not in joined:
+                joined[key] = _join(bars[first:after])
+            whole.append(joined[key])
         first = after
     # The beginning of the first candle may be missing.
     return whole[1:] if len(bars) == many else whole
+
+
+def _join(bars: Sequence[CompletedBar]) -> Candle:
+    return Candle(bars[0].open, max([bar.high for bar in bars]), min([bar.low for bar in bars]), bars[-1].close)

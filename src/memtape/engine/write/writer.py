@@ -231,7 +231,7 @@ class Writer:
     """Records values of one agent in one transaction."""
 
     def __init__(self, tables: Tables, agent: Agent, now: datetime) -> None:
-        self.tables, self.agent, self.now = tables, agent, now
+        self.tables, self.agent, self.now, self._recorded_at = tables, agent, now, micros(now)
         self.start: Head = tables.head()
         self.seq, self.hash, self.known_at = self.start.seq, self.start.hash, self.start.known_at
         self.first_snapshot, self.last_tick = self.start.first_snapshot, self.start.last_tick
@@ -539,7 +539,7 @@ class Writer:
         payload_hash = digest(payload)
         stream, before = self.tables.stream, self.hash
         self.seq += 1
-        times = micros(at), micros(known_at), micros(self.now)
+        times = micros(at), micros(known_at), self._recorded_at
         self.hash = chain_hash(stream, self.seq, kind, key, *times, payload_hash, before)
         self.log.append(LogRow(stream, self.seq, kind, key, *times, payload, payload_hash, before, self.hash))
         self.known_at = known_at if self.known_at is None else max(self.known_at, known_at)
