@@ -140,21 +140,21 @@ class AgentMemory:
         broker from bars that were checked: those in which it did nothing, and nobody decided anything, are not checked again.
         """
         clock = self._scope.resources.clock
-        prepared: list[tuple[Tick, list[Event], datetime]] = []
+        prepared: list[tuple[Tick, Sequence[Event], datetime]] = []
         for tick in ticks:
             now = clock.now()
             if simulated and not has_parts(tick):
                 check_time(tick, now)
-                prepared.append((tick, [], now))
+                prepared.append((tick, (), now))
                 continue
-            fitted, misfits = self._with_cards(cast(Tick, checked_value(tick)))
-            prepared.append((cast(Tick, self._completed(fitted, now)), misfits, now))
+            fitted, misfitting = self._with_cards(cast(Tick, checked_value(tick)))
+            prepared.append((cast(Tick, self._completed(fitted, now)), misfitting, now))
         receipts: list[Receipt] = []
         with self._scope.resources.writing_many(self.agent.id) as tables:
             tables.expect(*expected_names(tick for tick, _, _ in prepared))
             while len(receipts) < len(prepared):
                 # As many as possible together, then one on which something happens.
-                following = (Arrival(tick, self._known_at(tick, now, False)) for tick, _, now in prepared[len(receipts) :])
+                following = ((tick, self._known_at(tick, now, False)) for tick, _, now in prepared[len(receipts) :])
                 if quiet := self._scope.writer(tables).quiet(following):
                     receipts += quiet
                     continue

@@ -100,6 +100,10 @@ class BatchSession:
         """Make sure that nobody else writes to the stream until we commit."""
         self._session.lock(owner, stream)
 
+    def let_go(self) -> None:
+        """Forget the tables to which this session belongs."""
+        self._before_query = self.changed_by_statement = lambda tables: None
+
     def write_all(self) -> None:
         """Write the rows that still wait."""
         self._write(frozenset(self._waiting))
@@ -162,9 +166,11 @@ class BatchTables(Tables):
                 self._fills_naming[ref].append((position, at, seq))
 
     def finish(self) -> None:
-        """Write everything that waits."""
+        """Write everything that waits. Nothing can be asked any more."""
         self._before_query(frozenset(("positions", "streams")))
         self._batch.write_all()
+        # Tables and session call each other. Apart, all that they kept is freed at once.
+        self._batch.let_go()
 
     def _before_query(self, named: frozenset[str]) -> None:
         if "positions" in named and self._positions_waiting:

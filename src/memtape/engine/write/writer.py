@@ -268,18 +268,20 @@ class Writer:
             events += fire_plans(self.tables, self.agent, value, self.start.last_tick)
         return self._append(arrival, events)
 
-    def quiet(self, arrivals: Iterable[Arrival]) -> list[Receipt]:
-        """Record the first of these ticks, as far as nothing happens on them. Returns their receipts, none if something does."""
+    def quiet(self, ticks: Iterable[tuple[Tick, datetime]]) -> list[Receipt]:
+        """Record the first of these ticks, as far as nothing happens on them; each comes with the time at which it was known.
+
+        Returns their receipts, none if something happens on the very first.
+        """
         stretch: QuietTicks | None = None
         receipts: list[Receipt] = []
-        for arrival in arrivals:
-            tick = arrival.value
-            if not isinstance(tick, Tick) or has_parts(tick):
+        for tick, known_at in ticks:
+            if has_parts(tick):
                 break
             stretch = stretch or QuietTicks(self.tables, self.agent, self.start)
-            if not stretch.take(tick, arrival.known_at):
+            if not stretch.take(tick, known_at):
                 break
-            receipts.append(self._take_quiet(tick, arrival.known_at))
+            receipts.append(self._take_quiet(tick, known_at))
         if stretch is not None and receipts:
             self.tables.put_items(self.batch.item_rows)
             carry_over_bars(self.tables, self.agent, stretch.open, self.batch.bars)
