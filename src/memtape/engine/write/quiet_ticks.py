@@ -72,9 +72,10 @@ class QuietTicks:
 
     def _shows_what_is_held(self, tick: Tick, known_at: datetime) -> bool:
         """Returns True if a tick says nothing new about any position."""
-        shown = {(symbol, held.leg) for symbol, several in (tick.positions or {}).items() for held in several}
-        if not shown <= self.open.keys():
-            return False
+        for symbol, several in (tick.positions or {}).items():
+            for held in several:
+                if (symbol, held.leg) not in self.open:
+                    return False
         for position, row in self.open.items():
             view = view_of_tick(self._agent, tick, known_at, position, None, first=False)
             if not says_nothing_new(self._agent, row.round, view):
