@@ -159,7 +159,11 @@ def _text_of_kind(kind: type) -> Callable[[Any], str]:
 
 
 def _text_of_dict(value: dict[Any, Any]) -> str:
-    return canonical_object({name if type(name) is str else str(name): canonical(v) for name, v in value.items()})
+    if len(value) == 1:
+        # As most are that have symbols as keys.
+        [(name, v)] = value.items()
+        return f"{{{_quoted(str(name))}:{canonical(v)}}}"
+    return canonical_object({str(name): canonical(v) for name, v in value.items()})
 
 
 def _text_of_list(value: Sequence[Any]) -> str:

@@ -27,7 +27,7 @@ from memtape.core.events import CardMisfit, Event, TradeClosed
 from memtape.core.ids import DecisionId
 from memtape.core.items import OWNER_STREAM
 from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, occurred_at
-from memtape.core.skills import Agent
+from memtape.core.skills import Agent, Skill
 from memtape.core.values import read
 from memtape.engine.agent_events import AgentEvents
 from memtape.engine.brief_question import AssembledBrief, BriefCache
@@ -68,6 +68,7 @@ class AgentMemory:
     def __init__(self, resources: Resources, agent: Agent, briefs: BriefCache) -> None:
         self.agent = agent
         self.resources, self._scope = resources, (scope := AgentScope(resources, agent))
+        self._skill: Skill | None = None  # once it was asked for
         self.ledger = Ledger(scope)
         self.memories = Memories(scope)
         self.plans = Plans(scope)
@@ -268,9 +269,12 @@ class AgentMemory:
         """True if a trade that just closed makes lessons due."""
         if receipt.duplicate or not any(isinstance(event, TradeClosed) for event in receipt.concluded):
             return False
-        owner = Tables(tables.session, tables.owner, OWNER_STREAM)
-        stated = owner.items("skill", EVERYTHING, keys=[f"{self.agent.skill}@{self.agent.skill_version}"])
-        return bool(stated) and due_after(tables, skill_from_item(stated[0])[0], self._scope.stated_at(tables))
+        if self._skill is None:
+            # A version of a skill never changes.
+            owner = Tables(tables.session, tables.owner, OWNER_STREAM)
+            stated = owner.items("skill", EVERYTHING, keys=[f"{self.agent.skill}@{self.agent.skill_version}"])
+            self._skill = skill_from_item(stated[0])[0] if stated else None
+        return self._skill is not None and due_after(tables, self._skill, self._scope.stated_at(tables))
 
 
 def _free_name(tables: Tables, decision: Decision) -> DecisionId | None:

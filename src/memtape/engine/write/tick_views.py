@@ -17,11 +17,11 @@ def view_of_tick(
 ) -> SnapshotView:
     """A tick as one position sees it; `first` says that it is the agent's very first snapshot."""
     symbol, leg = position
+    of_leg = [held for held in tick.positions.get(symbol, ()) if held.leg == leg] if tick.positions else ()
     return SnapshotView(
         id=tick.id, t=tick.t, known_at=known_at, skill_version=agent.skill_version,
-        first=first, snapshot=tick.positions is not None,
-        held=next((held for held in (tick.positions or {}).get(symbol, ()) if held.leg == leg), None),
-        mark=tick.marks.get(symbol), decision=decision, rate=(tick.rates or {}).get(symbol),
+        first=first, snapshot=tick.positions is not None, held=of_leg[0] if of_leg else None,
+        mark=tick.marks.get(symbol), decision=decision, rate=tick.rates.get(symbol) if tick.rates else None,
     )  # fmt: skip
 
 
