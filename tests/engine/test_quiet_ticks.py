@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from memtape.compose import open_database
 from memtape.core.events import PlanFired
 from memtape.core.fills import Fill
+from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Bar, Decision, HeldPosition, Tick
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.write import writer
+from memtape.engine.write.writer import observed_json, quiet_tick_json
 from memtape.plugs.clock import FixedClock
 from memtape.store.schema import TABLES
 from tests.effort import examples
@@ -171,3 +173,22 @@ def test_plans_are_judged_at_every_tick() -> None:
             ends.append((receipts, rows_of(agent)))
     assert ends[0] == ends[1]
     assert any(isinstance(event, PlanFired) for receipt in ends[0][0] for event in receipt.concluded)
+
+
+prices = st.decimals("0.01", 10_000, places=4)
+held = st.builds(HeldPosition, qty=prices, entry_px=prices | st.none(), mark=prices | st.none(), leg=st.sampled_from(["", 'L"1']))
+
+
+@settings(max_examples=examples(60, 2_000))
+@given(
+    positions=st.none() | st.dictionaries(st.sampled_from(["BTC", "ÄTH"]), st.tuples(held)),
+    marks=st.dictionaries(st.sampled_from(["BTC", "ÄTH"]), prices), equity=st.none() | prices | st.just(D(0)),
+    rates=st.none() | st.dictionaries(st.just("BTC"), prices), bars=st.integers(0, 2),
+)  # fmt: skip
+def test_a_quiet_tick_is_written_like_any_other(positions: Any, marks: Any, equity: Any, rates: Any, bars: int) -> None:
+    t, px = datetime(2026, 3, 2, 12, tzinfo=UTC), D(5)
+    some = tuple(Bar(symbol=f"S{n}", t0=t - timedelta(hours=1), t1=t, o=px, h=px, l=px, c=px) for n in range(bars))
+    tick = Tick(id='t"1', t=t, positions=positions, marks=marks, equity=equity, rates=rates, bars=some)
+    for new in (some, some[:1]):
+        known = [KnownBar(bar, t) for bar in new]
+        assert quiet_tick_json(tick, known) == observed_json(tick, known)
