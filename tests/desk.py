@@ -95,7 +95,7 @@ def fold_deliveries(deliveries: Iterable[tuple[str, dict[str, Any]]], config: di
         for bar in observed_bars(value):
             known = KnownBar(bar, known_at if isinstance(value, Tick) else bar.t1)
             bars.setdefault(bar.symbol, {}).setdefault((bar.t0, bar.t1), known)
-        payload = payload_json(observed_json(value, ()), (), 1, None)
+        payload = payload_json(observed_json(value, ()).log, (), 1, None)
         seen = isinstance(value, Tick) and any(item.kind == "tick" and item.key == value.id for item in replay.stored)
         row_kind = "more" if seen else kind
         replay.take(LogRow("desk", seq, row_kind, str(seq), 0, micros(known_at), 0, payload, "", "", ""))

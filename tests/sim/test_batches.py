@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from memtape.compose import open_database
 from memtape.core.observed import Bar, Decision, Tick
 from memtape.engine import AgentMemory, Memory
+from memtape.errors import Invalid
 from memtape.plugs.clock import FixedClock
 from memtape.sim.funding import SteadyFunding
 from memtape.sim.margin import Margin
@@ -168,6 +170,15 @@ def test_no_transaction_is_open_while_the_strategy_is_asked(tmp_path: Path) -> N
 
         run_simulation(agent, bars, writer, batch=10)
         assert other.head().seq == 30 and agent.head().seq == 30
+
+
+def test_a_wrong_bar_is_named_before_anything_is_written() -> None:
+    bars = walk(1, ["BTC"], 30)
+    bars[20] = replace(bars[20], h=bars[20].l - 1)
+    with agent_of(":memory:", "o") as agent:
+        with pytest.raises(Invalid, match=r"bars\.20: the low must not exceed open and close"):
+            run_simulation(agent, bars, Gambler(1))
+        assert agent.head().seq == 0
 
 
 def test_an_error_of_the_strategy_loses_no_tick_before_it() -> None:

@@ -8,10 +8,11 @@ randomness or clock, so the same history gives the same ids everywhere.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from hashlib import sha256
 from operator import attrgetter
 from typing import Any
@@ -35,8 +36,9 @@ def decimal_text(number: Decimal) -> str:
     return "0" if text == "-0" else text
 
 
+@lru_cache(maxsize=4096)
 def time_text(moment: datetime) -> str:
-    """Returns the canonical text of a time.
+    """Returns the canonical text of a time. One moment is often written many times: as a tick's, its bar's, its mark's.
 
     >>> time_text(datetime(2026, 6, 4, 8, tzinfo=UTC)), time_text(datetime(2026, 6, 4, 8, 0, 0, 250000, tzinfo=UTC))
     ('2026-06-04T08:00:00Z', '2026-06-04T08:00:00.25Z')
@@ -121,12 +123,58 @@ _encode = json.JSONEncoder(
 
 
 def canonical(value: Any) -> str:
-    """Returns the canonical JSON of any value of memtape.
+    """Returns the canonical JSON of any value of memtape: that of its plain form, written in one pass.
 
     >>> canonical({"b": Decimal("1.0"), "a": [None, True]})
     '{"a":[null,true],"b":"1"}'
     """
-    return _encode(plain(value))
+    write = _TEXTS.get(type(value)) or _text_of_kind(type(value))
+    return write(value)
+
+
+def canonical_object(members: Mapping[str, str]) -> str:
+    """Returns the canonical JSON of an object whose members are written already.
+
+    >>> canonical_object({"b": "1", "a": "[]"})
+    '{"a":[],"b":1}'
+    """
+    return f"{{{','.join([f'{_quoted(name)}:{members[name]}' for name in sorted(members)])}}}"
+
+
+def _text_of_kind(kind: type) -> Callable[[Any], str]:
+    """Returns what writes the values of a type that was not met before."""
+    if not is_dataclass(kind):
+        return lambda value: _encode(plain(value))
+    names = sorted(f.name for f in fields(kind))
+    get = attrgetter(*names) if len(names) > 1 else lambda each: (getattr(each, names[0]),)
+    labels = [f"{_quoted(name)}:" for name in names]
+
+    def write(value: Any) -> str:
+        found = zip(labels, get(value), strict=True)
+        texts = [label + (_TEXTS.get(type(v)) or _text_of_kind(type(v)))(v) for label, v in found if v is not None]
+        return f"{{{','.join(texts)}}}"
+
+    _TEXTS[kind] = write
+    return write
+
+
+def _text_of_dict(value: dict[Any, Any]) -> str:
+    if len(value) == 1:
+        # As most are that have symbols as keys.
+        [(name, v)] = value.items()
+        return f"{{{_quoted(str(name))}:{canonical(v)}}}"
+    return canonical_object({str(name): canonical(v) for name, v in value.items()})
+
+
+def _text_of_list(value: Sequence[Any]) -> str:
+    return "[]" if not value else f"[{','.join([canonical(v) for v in value])}]"
+
+
+_TEXTS: dict[type, Callable[[Any], str]] = {
+    str: _quoted, type(None): lambda _: "null", bool: lambda value: "true" if value else "false", int: int.__repr__,
+    Decimal: lambda value: f'"{decimal_text(value)}"', datetime: lambda value: f'"{time_text(value)}"',
+    dict: _text_of_dict, tuple: _text_of_list, list: _text_of_list,
+}  # fmt: skip
 
 
 def canonical_plain(value: Any) -> str:

@@ -12,7 +12,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from memtape.core.codec import EPOCH, canonical, digest, make_id, plain, read_time, time_text
+from memtape.core.codec import EPOCH, canonical, decimal_text, digest, make_id, plain, read_time, time_text
 from memtape.core.fills import Dividend, Fill, FillCorrection, Funding, Instrument, Split
 from memtape.core.ledger.position_events import (
     CorrectionEvent,
@@ -41,6 +41,7 @@ from memtape.core.values import read
 
 Position = tuple[str, str]  # symbol, leg
 MAX_STATEMENTS = 1_000_000  # of instruments in one log row; numbers them over all rows
+TICK_BODY = ("id", "marks", "positions", "rates", "t")  # what the item of a tick stores; its other parts are items of their own
 OWNER_STREAM = "@owner"  # the stream of what belongs to no agent: skills, agents, the calendar
 
 
@@ -61,7 +62,7 @@ def unpack_items(value: Observed) -> list[Item]:
     """The items of an observed value, the value itself first."""
     match value:
         case Tick():
-            items = [Item("tick", value.id, value.t, value)]
+            items = [_tick_item(value)]
             for decision in value.decisions:
                 items += _decision_items(decision, value.id)
             parts: list[Observed] = [*value.fills, *value.funding, *value.cash_flows]
@@ -73,9 +74,7 @@ def unpack_items(value: Observed) -> list[Item]:
                 key = stated.id or f"{value.id}#{n}"
                 items.append(Item("instrument", key, stated.valid_from or EPOCH, stated, stated.symbol, ref=str(n)))
             items += [item for correction in value.corrections or () for item in unpack_items(correction)]
-            if value.equity is not None:
-                items.append(Item("equity", time_text(value.t), value.t, EquityMark(t=value.t, equity=value.equity)))
-            return items
+            return items if value.equity is None else [*items, _equity_item(value, value.equity)]
         case Fill():
             ref = f"d:{value.decision}" if value.decision else f"o:{value.order_id}" if value.order_id else None
             return [Item("fill", value.id, value.t, value, value.symbol, value.leg, ref)]
@@ -109,6 +108,19 @@ def unpack_items(value: Observed) -> list[Item]:
             return []
 
 
+def items_of_quiet(tick: Tick) -> list[Item]:
+    """The items of a tick that brings no parts: the tick itself and its equity mark."""
+    return [_tick_item(tick)] if tick.equity is None else [_tick_item(tick), _equity_item(tick, tick.equity)]
+
+
+def _tick_item(tick: Tick) -> Item:
+    return Item("tick", tick.id, tick.t, tick)
+
+
+def _equity_item(tick: Tick, equity: Decimal) -> Item:
+    return Item("equity", time_text(tick.t), tick.t, EquityMark(t=tick.t, equity=equity))
+
+
 def claim_content_id(claim: Claim) -> str:
     """A hash of what a claim states, without its id and times. A repeated report is recognised by it."""
     return make_id(canonical(replace(claim, trade_id=None, entry_at=None, exit_at=None)))
@@ -126,6 +138,11 @@ def _decision_items(decision: Decision, tick: str | None) -> list[Item]:
     return [own, *(Item("order", order, decision.t, None, ref=decision.id) for order in decision.order_ids)]
 
 
+def fill_references(decision: Decision) -> list[str]:
+    """By what a fill refers to a decision: its id, or one of its orders."""
+    return [f"d:{decision.id}", *(f"o:{order}" for order in decision.order_ids)]
+
+
 def observed_bars(value: Observed) -> tuple[Bar, ...]:
     """The bars of a value."""
     return value.bars if isinstance(value, Tick | Bars) else ()
@@ -133,13 +150,18 @@ def observed_bars(value: Observed) -> tuple[Bar, ...]:
 
 def bars_digest(bars: Iterable[Bar]) -> str:
     """One hash for a set of bars."""
-    lines = sorted(f"{b.symbol}|{time_text(b.t0)}|{time_text(b.t1)}|{plain([b.o, b.h, b.l, b.c, b.v])}" for b in bars)
-    return digest("\n".join(lines))
+    return digest("\n".join(sorted([_bar_line(bar) for bar in bars])))
+
+
+def _bar_line(bar: Bar) -> str:
+    prices = [decimal_text(bar.o), decimal_text(bar.h), decimal_text(bar.l), decimal_text(bar.c)]
+    volume = None if bar.v is None else decimal_text(bar.v)
+    return f"{bar.symbol}|{time_text(bar.t0)}|{time_text(bar.t1)}|{[*prices, volume]}"
 
 
 def delivery_digest(bars: Iterable[KnownBar]) -> str:
     """One hash for the new bars of a value, with the time at which each became known."""
-    return digest("\n".join(sorted(f"{bars_digest([known.bar])}|{time_text(known.known_at)}" for known in bars)))
+    return digest("\n".join(sorted([f"{digest(_bar_line(known.bar))}|{time_text(known.known_at)}" for known in bars])))
 
 
 def body_of(item: Item) -> Any:
@@ -149,9 +171,7 @@ def body_of(item: Item) -> Any:
     if isinstance(item.body, dict):
         return item.body
     if item.kind == "tick":
-        tick = item.body
-        own = {"id": tick.id, "t": tick.t, "positions": tick.positions, "marks": tick.marks, "rates": tick.rates}
-        return {name: plain(part) for name, part in own.items() if part is not None}
+        return {name: plain(part) for name in TICK_BODY if (part := getattr(item.body, name)) is not None}
     return plain(item.body)
 
 

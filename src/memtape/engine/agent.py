@@ -27,7 +27,7 @@ from memtape.core.events import CardMisfit, Event, TradeClosed
 from memtape.core.ids import DecisionId
 from memtape.core.items import OWNER_STREAM
 from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, occurred_at
-from memtape.core.skills import Agent
+from memtape.core.skills import Agent, Skill
 from memtape.core.values import read
 from memtape.engine.agent_events import AgentEvents
 from memtape.engine.brief_question import AssembledBrief, BriefCache
@@ -54,6 +54,7 @@ from memtape.engine.view.decisions import decision_card, refuse_closed_gate
 from memtape.engine.view.owner_stream import skill_from_item
 from memtape.engine.view.view import View
 from memtape.engine.write.arrivals import checked_value, complete_value, named_claim
+from memtape.engine.write.quiet_ticks import has_parts
 from memtape.engine.write.waiting_ticks import WaitingTicks
 from memtape.engine.write.writer import Arrival, Receipt, check_time, expected_names
 from memtape.errors import Conflict, Invalid, Unknown
@@ -68,6 +69,7 @@ class AgentMemory:
     def __init__(self, resources: Resources, agent: Agent, briefs: BriefCache) -> None:
         self.agent = agent
         self.resources, self._scope = resources, (scope := AgentScope(resources, agent))
+        self._skill: Skill | None = None  # once it was asked for
         self.ledger = Ledger(scope)
         self.memories = Memories(scope)
         self.plans = Plans(scope)
@@ -131,22 +133,35 @@ class AgentMemory:
         """Ticks that are written together, `size` at a time: see `WaitingTicks`."""
         return WaitingTicks(self, on_receipt, size)
 
-    def observe_ticks(self, ticks: Sequence[Tick], *, until_lessons_due: bool = False) -> list[Receipt]:
+    def observe_ticks(
+        self, ticks: Sequence[Tick], *, until_lessons_due: bool = False, simulated: bool = False
+    ) -> list[Receipt]:  # fmt: skip
         """Record several ticks in one transaction, exactly as one after the other. Returns a receipt for each.
 
         With `until_lessons_due`, the transaction ends after a tick that makes lessons due, and the rest is left to the caller:
-        lessons are drawn between two ticks. Then there are fewer receipts than ticks.
+        lessons are drawn between two ticks. Then there are fewer receipts than ticks. `simulated` ticks are made by the paper
+        broker from bars that were checked: those in which it did nothing, and nobody decided anything, are not checked again.
         """
         clock = self._scope.resources.clock
-        prepared: list[tuple[Tick, list[Event], datetime]] = []
+        prepared: list[tuple[Tick, Sequence[Event], datetime]] = []
         for tick in ticks:
             now = clock.now()
-            fitted, misfits = self._with_cards(cast(Tick, checked_value(tick)))
-            prepared.append((cast(Tick, self._completed(fitted, now)), misfits, now))
+            if simulated and not has_parts(tick):
+                check_time(tick, now)
+                prepared.append((tick, (), now))
+                continue
+            fitted, misfitting = self._with_cards(cast(Tick, checked_value(tick)))
+            prepared.append((cast(Tick, self._completed(fitted, now)), misfitting, now))
         receipts: list[Receipt] = []
         with self._scope.resources.writing_many(self.agent.id) as tables:
             tables.expect(*expected_names(tick for tick, _, _ in prepared))
-            for tick, misfits, now in prepared:
+            while len(receipts) < len(prepared):
+                # As many as possible together, then one on which something happens.
+                following = ((tick, self._known_at(tick, now, False)) for tick, _, now in prepared[len(receipts) :])
+                if quiet := self._scope.writer(tables).quiet(following):
+                    receipts += quiet
+                    continue
+                tick, misfits, now = prepared[len(receipts)]
                 receipt = self._write(tables, tick, now, False, None, None)
                 receipts.append(replace(receipt, concluded=(*receipt.concluded, *misfits)) if misfits else receipt)
                 if until_lessons_due and receipt.reflection_due:
@@ -247,7 +262,7 @@ class AgentMemory:
         if self.agent.mode != "sim" and not backfill and not is_claim:
             return now
         at = occurred_at(value) or now
-        if not isinstance(value, Tick):
+        if not isinstance(value, Tick) or not has_parts(value):
             return at
         parts = [fill.t for fill in value.fills] + [paid.t for paid in value.funding] + [flow.t for flow in value.cash_flows]
         return max([at, *parts])
@@ -256,9 +271,12 @@ class AgentMemory:
         """True if a trade that just closed makes lessons due."""
         if receipt.duplicate or not any(isinstance(event, TradeClosed) for event in receipt.concluded):
             return False
-        owner = Tables(tables.session, tables.owner, OWNER_STREAM)
-        stated = owner.items("skill", EVERYTHING, keys=[f"{self.agent.skill}@{self.agent.skill_version}"])
-        return bool(stated) and due_after(tables, skill_from_item(stated[0])[0], self._scope.stated_at(tables))
+        if self._skill is None:
+            # A version of a skill never changes.
+            owner = Tables(tables.session, tables.owner, OWNER_STREAM)
+            stated = owner.items("skill", EVERYTHING, keys=[f"{self.agent.skill}@{self.agent.skill_version}"])
+            self._skill = skill_from_item(stated[0])[0] if stated else None
+        return self._skill is not None and due_after(tables, self._skill, self._scope.stated_at(tables))
 
 
 def _free_name(tables: Tables, decision: Decision) -> DecisionId | None:

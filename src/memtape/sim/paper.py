@@ -119,8 +119,8 @@ class PaperBroker:
 
     def position(self, symbol: str) -> Position:
         """Returns the position and the number of waiting entries."""
-        working = sum(not w.order.reduce_only for w in self._book.working.get(symbol, ()))
-        return replace(self._book.held(symbol), working=working)
+        working, held = self._book.working.get(symbol), self._book.held(symbol)
+        return replace(held, working=sum(not w.order.reduce_only for w in working)) if working else held
 
     def positions(self) -> dict[str, Position]:
         """Returns positions and waiting entries by symbol."""
@@ -213,12 +213,21 @@ class PaperBroker:
                 problem = f"{bar.symbol} closes at {time_text(bar.t1)}, not after {time_text(self.at)}"
                 raise Invalid("bars", problem, "Give bars in time order")
         self.funding = ()
+        if self._is_idle(ordered):
+            self.marks.update({bar.symbol: bar.c for bar in ordered})
+            self.at = max([bar.t1 for bar in ordered], default=self.at)
+            return ()
         with localcontext(MONEY):
             plays = [self._play(bar) for bar in ordered]
             self._play_bars(plays)
             fills = [self._named(fill) for play in plays for fill in play.fills]
         self.at = max((bar.t1 for bar in ordered), default=self.at)
         return tuple(sorted(fills, key=lambda fill: (fill.t, fill.seq)))
+
+    def _is_idle(self, bars: Sequence[Bar]) -> bool:
+        """True if bars can change nothing but the marks: no order waits, and nothing is paid or called in."""
+        venue, working = self.venue, self._book.working
+        return not venue.on_margin and not venue.funding and not any(working.get(bar.symbol) for bar in bars)
 
     def _play(self, bar: Bar) -> BarPlay:
         hours = self.venue.trading(bar.symbol, bar.t0, bar.t1)
@@ -256,6 +265,8 @@ class PaperBroker:
 
     def _pay_funding(self, plays: Sequence[BarPlay], until: Sequence[datetime]) -> None:
         """Pay funding up to a moment of each bar, on the position at its hour."""
+        if not self.venue.funding:
+            return
         for play, end in zip(plays, until, strict=True):
             symbol, rates = play.bar.symbol, self.venue.funding.get(play.bar.symbol)
             settled = self._funded_until.get(symbol, play.bar.t0)

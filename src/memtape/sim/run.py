@@ -23,8 +23,9 @@ from memtape.core.codec import plain, time_text
 from memtape.core.ledger.performance import Curve, outcome_sums
 from memtape.core.ledger.performance_detail import HeldPrice, PerformanceDetail, performance_detail
 from memtape.core.ledger.trades import Trade
-from memtape.core.observed import Bar, Decision, Tick
+from memtape.core.observed import Bar, Bars, Decision, Tick
 from memtape.core.values import MONEY, ZERO, Money, read
+from memtape.engine.write.quiet_ticks import has_parts
 from memtape.errors import Invalid
 from memtape.sim.bars import bars_hash
 from memtape.sim.figures import EquityPath, TradeRow, max_drawdown_pct
@@ -39,7 +40,7 @@ from memtape.sim.venue import PLAIN_VENUE, Venue
 
 AmountInput = Decimal | int | float | str
 Progress = Callable[[int, int], object]  # (ticks done, ticks in all)
-BATCH_TICKS = 250
+BATCH_TICKS = 1000
 AfterTick = Callable[[Tick, Any], object]  # (the tick, the receipt of agent.observe)
 
 
@@ -130,9 +131,11 @@ def run_simulation(
     written after it has returned. `skipped_bars` is the number of rows that had no complete bar, for the result.
     """
     who = name or str(getattr(agent, "id", "sim"))
-    ordered = sorted(bars, key=lambda bar: (bar.t1, bar.symbol))
-    if not ordered:
+    listed = tuple(bars)
+    if not listed:
         raise Invalid("bars", "the list is empty", "Give at least one bar")
+    # Checked once, here: all that the paper broker makes of them follows.
+    ordered = sorted(read(Bars, Bars(bars=listed)).bars, key=lambda bar: (bar.t1, bar.symbol))
     cash, fee, slippage = (
         _amount(value, at)
         for value, at in ((starting_equity, "starting_equity"), (fee_bps, "fee_bps"), (slippage_bps, "slippage_bps"))
@@ -193,6 +196,8 @@ class _RunCounts:
         """Add one tick."""
         assert tick.equity is not None
         self.path.append((tick.t, tick.equity))
+        if not has_parts(tick):
+            return
         self.fills += len(tick.fills)
         self.liquidations += sum(fill.liq for fill in tick.fills)
         self.decisions += len(tick.decision or ())

@@ -41,7 +41,8 @@ class SimSession:
     def tick(self, t: datetime, completed: Sequence[Bar]) -> Tick:
         """Play bars and decide. Returns the tick with its decisions."""
         market = self.advance(t, completed)
-        return replace(market, decision=self.decide(market) or None)
+        decisions = self.decide(market)
+        return replace(market, decision=decisions) if decisions else market
 
     def advance(self, t: datetime, completed: Sequence[Bar]) -> Tick:
         """Play bars. Returns the tick without decisions."""
@@ -74,7 +75,10 @@ class SimSession:
             else:
                 assert self._of_symbol is not None
                 position = self._broker.position(symbol)
-                proposals = list(self._of_symbol(self._history[symbol], position, self._broker.equity))
+                # Orders that wait change neither cash nor positions: the equity is still that of the tick.
+                proposals = list(self._of_symbol(self._history[symbol], position, self._equity))
+        if not proposals:
+            return []
         bar = self._history[symbol][-1]
         # What becomes of a decision is followed on the bars of the simulation.
         frame = frame_of_length(bar.t1 - bar.t0)

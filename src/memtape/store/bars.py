@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from operator import itemgetter
 
 from memtape.core.codec import micros, moment
 from memtape.core.ids import OwnerId
@@ -13,10 +12,9 @@ from memtape.core.observed import Bar
 from memtape.store.cutoff import FOREVER, MINE, NEVER, Cutoff, FlatPoint
 from memtape.store.database import Row, Session, in_batches
 from memtape.store.kept_memories import KeptMemories
-from memtape.store.rows import COLUMNS, bar_row, known_bar_from_row, time_of
+from memtape.store.rows import COLUMNS, bar_values, known_bar_from_row, time_of
 
 WINDOWS_PER_QUERY = 200  # databases limit the number of parameters
-_values = itemgetter(*COLUMNS["bars"])  # a row's values in the order of its columns
 
 
 class BarTables:
@@ -162,5 +160,5 @@ class BarTables:
 
     def put_bars(self, bars: Iterable[KnownBar], seq: int) -> None:
         """Add bars that a log row brought."""
-        rows = [bar_row(self.owner, self.stream, known_bar.bar, seq, known_bar.known_at) for known_bar in bars]
-        self.session.insert("bars", COLUMNS["bars"], [_values(row) for row in rows])
+        rows = [bar_values(self.owner, self.stream, known_bar.bar, seq, known_bar.known_at) for known_bar in bars]
+        self.session.insert("bars", COLUMNS["bars"], rows)

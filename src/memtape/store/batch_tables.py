@@ -17,19 +17,23 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+from memtape.core.codec import moment
 from memtape.core.ids import OwnerId
-from memtape.core.items import Position
+from memtape.core.items import Position, StoredItem
 from memtape.core.ledger.rounds import KnownBar
+from memtape.core.ledger.versions import TradeVersion
 from memtape.core.observed import Bar
-from memtape.store.database import Params, Row, Session
+from memtape.store.cutoff import EVERYTHING, Cutoff
+from memtape.store.database import Params, Row, Session, in_batches
 from memtape.store.kept_memories import KeptMemories
-from memtape.store.rows import COLUMNS, Head, LogRow, PositionRow
+from memtape.store.rows import COLUMNS, Head, LogRow, PositionRow, added_item
 from memtape.store.tables import Tables
 
 MAX_POSITIONS_KEPT = 500
 MAX_ANSWERS_KEPT = 2000
 _TABLE_NAMES = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(\w+)")
 _KIND = COLUMNS["items"].index("kind")
+_ALWAYS_THERE = ("tick", "equity", "decision", "order", "fill")  # in a stream of ticks; nobody need look whether they are
 
 
 @lru_cache(maxsize=512)
@@ -96,6 +100,10 @@ class BatchSession:
         """Make sure that nobody else writes to the stream until we commit."""
         self._session.lock(owner, stream)
 
+    def let_go(self) -> None:
+        """Forget the tables to which this session belongs."""
+        self._before_query = self.changed_by_statement = lambda tables: None
+
     def write_all(self) -> None:
         """Write the rows that still wait."""
         self._write(frozenset(self._waiting))
@@ -133,19 +141,36 @@ class BatchTables(Tables):
         self._bars: dict[str, tuple[datetime, dict[tuple[int, datetime], Bar]]] = {}  # by symbol: all that opened since
         self._names: dict[tuple[str, str], int | None] | None = None  # of items; None: it is not stored
         self._ticks: dict[str, LogRow | None] = {}  # log rows by key; None: it is not there
+        self._absent: set[str] = set()  # kinds of items of which there are none
+        self._bars_end: dict[str, datetime | None] = {}  # by symbol
+        self._last_exits: dict[str, datetime | None] = {}  # by symbol
+        self._last_bars: dict[str, KnownBar] = {}  # by symbol, of all its bars
+        self._fills_naming: dict[str, list[tuple[Position, datetime, int]]] | None = None  # by the name of a decision or order
+        self._added: dict[tuple[str, str], dict[str, Any]] = {}  # decisions and orders of this transaction
 
-    def expect(self, ticks: Iterable[str], names: Iterable[tuple[str, str]]) -> None:
-        """Look up once which ticks and items of the values to come are stored."""
+    def expect(self, ticks: Iterable[str], names: Iterable[tuple[str, str]], decided: Iterable[str]) -> None:
+        """Look up once which ticks and items of the values to come are stored, and which fills name what they decide."""
         self._ticks = dict.fromkeys(ticks)
         for row in self._logged_ticks(list(self._ticks)):
             self._ticks[row.key] = row
-        wanted = list(names)
-        self._names = dict.fromkeys(wanted) | super().log_rows_of(wanted)
+        by_kind: dict[str, list[tuple[str, str]]] = {}
+        for name in names:
+            by_kind.setdefault(name[0], []).append(name)
+        self._names = {}
+        for wanted in by_kind.values():
+            self._names |= dict.fromkeys(wanted) | super().log_rows_of(wanted)
+        listed = list(decided)
+        self._fills_naming = {name: [] for name in listed}
+        for some in in_batches(listed):
+            for ref, position, at, seq in self._fills_with_refs(some):
+                self._fills_naming[ref].append((position, at, seq))
 
     def finish(self) -> None:
-        """Write everything that waits."""
+        """Write everything that waits. Nothing can be asked any more."""
         self._before_query(frozenset(("positions", "streams")))
         self._batch.write_all()
+        # Tables and session call each other. Apart, all that they kept is freed at once.
+        self._batch.let_go()
 
     def _before_query(self, named: frozenset[str]) -> None:
         if "positions" in named and self._positions_waiting:
@@ -160,9 +185,11 @@ class BatchTables(Tables):
         if "positions" in named:
             self._positions = None
         if "bars" in named:
-            self._bars = {}
+            self._bars, self._bars_end, self._last_bars = {}, {}, {}
         if "items" in named:
-            self._names = None
+            self._names, self._absent, self._fills_naming, self._added = None, set(), None, {}
+        if "trades" in named:
+            self._last_exits = {}
         if "log" in named:
             self._ticks = {}
 
@@ -198,11 +225,60 @@ class BatchTables(Tables):
             return super().log_rows_of(wanted)
         return {name: seq for name in wanted if (seq := self._names[name]) is not None}
 
+    def all_new(self, names: Iterable[tuple[str, str]]) -> bool:
+        """True if no item with one of these (kind, key) is stored, or all that are were taken back."""
+        wanted, known = list(names), self._names
+        if known is None or not all(name in known for name in wanted):
+            return super().all_new(wanted)
+        return all(known[name] is None for name in wanted)
+
     def put_items(self, rows: Sequence[dict[str, Any]]) -> None:
         """Add items."""
         super().put_items(rows)
         if self._names is not None:
             self._names.update({(row["kind"], row["key"]): row["seq"] for row in rows})
+        if self._absent:
+            self._absent.difference_update({row["kind"] for row in rows})
+        for row in rows:
+            if row["kind"] in ("decision", "order"):
+                self._added[row["kind"], row["key"]] = row
+            elif row["kind"] == "fill" and self._fills_naming is not None and row["ref"] in self._fills_naming:
+                self._fills_naming[row["ref"]].append(((row["symbol"], row["leg"]), moment(row["at"]), row["seq"]))
+
+    def items(self, kind: str, known: Cutoff, **which: Any) -> list[StoredItem]:
+        """Items of one kind."""
+        if self._has_none(kind):
+            return []
+        added = [self._added.get((kind, key)) for key in which["keys"]] if which.keys() == {"keys"} else [None]
+        if known is not EVERYTHING or None in added:
+            return super().items(kind, known, **which)
+        return sorted(map(added_item, filter(None, added)), key=lambda item: (item.at, item.seq, item.key))
+
+    def fills_naming(self, names: Sequence[str], upto: int) -> dict[Position, datetime]:
+        """The positions with fills, up to a log row, that name one of these decisions or orders."""
+        if self._fills_naming is None or not all(name in self._fills_naming for name in names):
+            return super().fills_naming(names, upto)
+        since: dict[Position, datetime] = {}
+        for name in names:
+            for position, at, seq in self._fills_naming[name]:
+                if seq <= upto:
+                    since[position] = min(since.get(position, at), at)
+        return since
+
+    def statements(self, symbols: Iterable[str], known: Cutoff, *, splits: bool = False) -> list[StoredItem]:
+        """What was stated about the terms of some symbols, and their splits."""
+        if self._has_none("instrument") and (not splits or self._has_none("split")):
+            return []
+        return super().statements(symbols, known, splits=splits)
+
+    def _has_none(self, kind: str) -> bool:
+        """True if there is no item of a kind. Of most kinds that every value asks for, a stream has none."""
+        if kind in self._absent:
+            return True
+        if kind in _ALWAYS_THERE or self.has_items(kind):
+            return False
+        self._absent.add(kind)
+        return True
 
     # ---- positions ------------------------------------------------------------------------------------------------
 
@@ -248,10 +324,53 @@ class BatchTables(Tables):
         """Add bars that a log row brought."""
         new = list(bars)
         super().put_bars(new, seq)
+        self._memories.add_bars(new)
         for known in new:
-            since, kept = self._bars.get(known.bar.symbol, (None, {}))
-            if since is not None and known.bar.t0 >= since:
-                kept[known.bar.frame, known.bar.t0] = known.bar
+            self._note_bar(known)
+
+    def _note_bar(self, known: KnownBar) -> None:
+        bar = known.bar
+        if (end := self._bars_end.pop(bar.symbol, None)) is not None:
+            self._bars_end[bar.symbol] = max(end, bar.t1)
+        last = self._last_bars.get(bar.symbol)
+        if last is not None and (bar.t1, -bar.frame) > (last.bar.t1, -last.bar.frame):
+            self._last_bars[bar.symbol] = known
+        since, kept = self._bars.get(bar.symbol, (None, {}))
+        if since is not None and bar.t0 >= since:
+            kept[bar.frame, bar.t0] = bar
+
+    def bars_end(self, symbol: str) -> datetime | None:
+        """When the last known bar of a symbol ended."""
+        if symbol not in self._bars_end:
+            self._bars_end[symbol] = super().bars_end(symbol)
+        return self._bars_end[symbol]
+
+    def last_bar(self, symbol: str, by: datetime | None, known: Cutoff) -> KnownBar | None:
+        """The last bar completed by a moment; None: the last of all."""
+        if by is not None or known is not EVERYTHING:
+            return super().last_bar(symbol, by, known)
+        if symbol not in self._last_bars:
+            last = super().last_bar(symbol, by, known)
+            if last is None:
+                return None
+            self._last_bars[symbol] = last
+        return self._last_bars[symbol]
+
+    def last_exit(self, symbol: str) -> datetime | None:
+        """When the last trade of a symbol ended, in any version."""
+        if symbol not in self._last_exits:
+            self._last_exits[symbol] = super().last_exit(symbol)
+        return self._last_exits[symbol]
+
+    def put_versions(self, versions: Sequence[TradeVersion]) -> None:
+        """Add versions of closed trades."""
+        super().put_versions(versions)
+        self._memories.add_versions(versions)
+        for symbol in {version.trade.symbol for version in versions}:
+            ended = self._last_exits.pop(symbol, None)
+            exits = [version.trade.exit_at for version in versions if version.trade.symbol == symbol]
+            if ended is not None:
+                self._last_exits[symbol] = max([ended, *(at for at in exits if at is not None)])
 
     def reported_between(self, symbol: str, first: datetime, last: datetime) -> list[str]:
         """The keys of the reported trades of a symbol that were held within a time."""

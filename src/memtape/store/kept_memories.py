@@ -1,27 +1,75 @@
-"""The end of the affect history and of the episodes, kept in memory while many values are recorded in one transaction.
+"""The end of affect, of the episodes and of the bars, kept in memory while many values are recorded in one transaction.
 
-Every value continues affect from its last step. `MemoryTables` asks here first; what is not known here is read from the store.
+Every value continues affect from its last step, and every trade that closes asks for the market at its entry, shortly before.
+`MemoryTables` asks here first; what is not known here is read from the store.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import datetime
 
+from memtape.core.ledger.rounds import KnownBar
+from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AffectStep
 from memtape.core.memory.episodes import Episode
+from memtape.core.memory.market import Market, completed_bar
 
 MAX_OUTCOMES_KEPT = 100  # as many as a step of affect looks at
 
 
+class KeptMarket:
+    """The market of a symbol with all bars that its state at `since`, or at any later moment, needs."""
+
+    def __init__(self, since: datetime, market: Market) -> None:
+        self.since, self._market = since, market
+        self._new: list[KnownBar] = []
+
+    def add(self, bar: KnownBar) -> None:
+        """A bar was added to the store."""
+        self._new.append(bar)
+
+    def at(self, moment: datetime) -> Market | None:
+        """The market for a moment; None if the bars kept do not tell it."""
+        if moment < self.since:
+            return None
+        new, self._new = self._new, []
+        return self._market if all(self._market.extend(completed_bar(bar)) for bar in new) else None
+
+
 class KeptMemories:
-    """The last step of affect, the last outcomes, and the last entry of an episode."""
+    """The last step of affect, the last outcomes, the last entry of an episode, and the markets by symbol."""
 
     def __init__(self) -> None:
         self.last_step: AffectStep | None = None  # None: not known here
+        self._steps: list[AffectStep] = []  # the last ones in order, the very last included
+        self.versions_ended: bool | None = None  # whether any trade was once believed in another version; None: not known here
         self.outcomes: list[float] | None = None  # in R, of the last closes; None: not known here
         self.last_entry: datetime | None = None  # of all episodes; meaningful if `entries_known`
         self.entries_known = False
+        self.markets: dict[str, KeptMarket] = {}
+        self.revision: int | None = None  # of the episodes; None: not known here
+
+    def set_last_step(self, step: AffectStep | None) -> None:
+        """The last step was read."""
+        self.last_step, self._steps = step, [] if step is None else [step]
+
+    def steps_until(self, moment: datetime, limit: int) -> list[AffectStep] | None:
+        """The last steps at or before a moment, oldest first; None if those kept are too few."""
+        place = bisect_right(self._steps, moment, key=lambda step: step.at)
+        return self._steps[place - limit : place] if place >= limit else None
+
+    def add_versions(self, versions: Sequence[TradeVersion]) -> None:
+        """Versions of trades were added."""
+        if any(version.known_to is not None for version in versions):
+            self.versions_ended = True
+
+    def add_bars(self, bars: Sequence[KnownBar]) -> None:
+        """Bars were added."""
+        for known in bars:
+            if (market := self.markets.get(known.bar.symbol)) is not None:
+                market.add(known)
 
     def add_steps(self, steps: Sequence[AffectStep]) -> None:
         """Steps were added."""
@@ -30,8 +78,10 @@ class KeptMemories:
         newest = max(steps, key=_step_order)
         if min(map(_step_order, steps)) <= _step_order(self.last_step):
             self.last_step = self.outcomes = None
+            self._steps = []
             return
         self.last_step = newest
+        self._steps += sorted(steps, key=_step_order)
         if self.outcomes is not None:
             closes = sorted((step for step in steps if step.rank == 1 and step.pnl_r is not None), key=_step_order)
             self.outcomes = [*self.outcomes, *(step.pnl_r for step in closes if step.pnl_r is not None)][-MAX_OUTCOMES_KEPT:]
@@ -46,8 +96,15 @@ class KeptMemories:
         """Rows of some tables were changed or deleted."""
         if "affect" in tables:
             self.last_step = self.outcomes = None
+            self._steps = []
+        if "trades" in tables:
+            self.versions_ended = None
         if "episodes" in tables:
             self.entries_known, self.last_entry = False, None
+        if "bars" in tables:
+            self.markets = {}
+        if "changes" in tables:
+            self.revision = None
 
 
 def _step_order(step: AffectStep) -> tuple[datetime, int, str]:

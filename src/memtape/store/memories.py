@@ -18,7 +18,7 @@ from memtape.core.memory.plans import PlanState
 from memtape.core.observed import Frame
 from memtape.store.cutoff import FOREVER, MINE, NEVER
 from memtape.store.database import Row, in_batches
-from memtape.store.kept_memories import MAX_OUTCOMES_KEPT
+from memtape.store.kept_memories import MAX_OUTCOMES_KEPT, KeptMarket, KeptMemories
 from memtape.store.rows import (
     COLUMNS,
     affect_from_row,
@@ -40,6 +40,7 @@ _OUTCOME_LIST = ", ".join(FollowedOutcome._fields)
 _VERSION_LIST = f"known_from, known_to, settled_at, {TRADE_LIST}"
 EVERY_ONE = "*"  # in `changes`: too many changed to name them
 MAX_NAMED_CHANGES = 2_000
+MAX_BARS_KEPT = 20_000  # of one symbol, in a transaction of many values
 
 
 # One probe of the index for each length, in one statement: the lengths of a symbol are few, its bars are many.
@@ -53,6 +54,17 @@ _FRAMES_PRESENT = " UNION ALL ".join(
 # Likewise for the outcomes of a frame.
 _FOLLOWED = f"SELECT 1 FROM outcomes WHERE {MINE} AND symbol = :symbol AND frame = '{{0}}' AND until"
 _FRAME_FOLLOWED = f"SELECT '{{0}}' WHERE EXISTS ({_FOLLOWED} IS NULL) OR EXISTS ({_FOLLOWED} > :first_{{0}})"
+
+
+_BARS_OF_LENGTH = (
+    f"SELECT frame, t0, t1, known_at, o, h, l, c FROM bars WHERE {MINE} AND symbol = :symbol AND frame = :frame"
+)
+
+
+def _market_of(rows: Iterable[Row]) -> Market:
+    return Market(
+        CompletedBar(f, t0, t1, known, float(o), float(h), float(low), float(c)) for f, t0, t1, known, o, h, low, c in rows
+    )
 
 
 class MemoryTables:
@@ -166,11 +178,15 @@ class MemoryTables:
         if not named:
             return
         revision = self.revision() + 1
+        if self._kept is not None:
+            self._kept.revision = revision
         noted = named if len(named) <= MAX_NAMED_CHANGES else [EVERY_ONE]
         self.session.insert("changes", COLUMNS["changes"], [(self.owner, self.stream, revision, id_) for id_ in noted])
 
     def revision(self) -> int:
         """How often episodes have changed."""
+        if self._kept is not None and self._kept.revision is not None:
+            return self._kept.revision
         rows = self.session.all(f"SELECT max(revision) FROM changes WHERE {MINE}", self._mine)
         return int(rows[0][0] or 0)
 
@@ -196,6 +212,9 @@ class MemoryTables:
         last = self._last_step() if limit == 1 else None
         if last is not None and (moment_ is None or last.at < moment_ or (last.at == moment_ and not before)):
             return [last]
+        kept = self._kept.steps_until(moment_, limit) if self._kept is not None and moment_ is not None and not before else None
+        if kept is not None:
+            return kept
         rows = self.session.all(
             f"SELECT {_AFFECT_LIST} FROM affect WHERE {MINE} AND at {'<' if before else '<='} :until "
             "ORDER BY at DESC, rank DESC, id DESC LIMIT :limit",
@@ -211,7 +230,7 @@ class MemoryTables:
             rows = self.session.all(
                 f"SELECT {_AFFECT_LIST} FROM affect WHERE {MINE} ORDER BY at DESC, rank DESC, id DESC LIMIT 1", self._mine
             )
-            self._kept.last_step = affect_from_row(rows[0]) if rows else None
+            self._kept.set_last_step(affect_from_row(rows[0]) if rows else None)
         return self._kept.last_step
 
     def affect_count(self, until: datetime | None) -> int:
@@ -273,6 +292,12 @@ class MemoryTables:
 
     def replaced_at(self, moment_: datetime) -> bool:
         """Returns True if a trade was believed at a moment in a version that was replaced since."""
+        if self._kept is not None:
+            if self._kept.versions_ended is None:
+                ended = f"SELECT 1 FROM trades WHERE {MINE} AND known_to > :never LIMIT 1"
+                self._kept.versions_ended = bool(self.session.all(ended, {**self._mine, "never": NEVER}))
+            if not self._kept.versions_ended:
+                return False
         rows = self.session.all(
             f"SELECT 1 FROM trades WHERE {MINE} AND known_to > :at AND known_from <= :at LIMIT 1",
             {**self._mine, "at": micros(moment_)},
@@ -321,23 +346,43 @@ class MemoryTables:
 
     def market(self, symbol: str, until: datetime | None, head: int | None = None) -> Market | None:
         """The market of a symbol, with the bars that its state at one moment needs; without a moment, with all of them."""
+        if self._kept is not None and until is not None and head is None:
+            return self._kept_market(self._kept, symbol, until)
         at, upto = FOREVER if until is None else micros(until), FOREVER if head is None else head
         present = self.frames(symbol, at, upto)
         if not present:
             return None
-        which = (
-            f"SELECT frame, t0, t1, known_at, o, h, l, c FROM bars WHERE {MINE} AND symbol = :symbol AND frame = :frame "
-            "AND t1 <= :until AND known_at <= :until AND seq <= :upto ORDER BY t1 DESC LIMIT :most"
+        most = dict.fromkeys(present, FOREVER) if until is None else bars_needed(present)
+        return _market_of([row for frame in present for row in self._last_bars(symbol, frame, at, upto, most[frame])])
+
+    def _last_bars(self, symbol: str, frame: int, until: int, upto: int, most: int) -> list[Row]:
+        """The last bars of one length that had ended and were known by a moment, newest first."""
+        return self.session.all(
+            f"{_BARS_OF_LENGTH} AND t1 <= :until AND known_at <= :until AND seq <= :upto ORDER BY t1 DESC LIMIT :most",
+            {**self._mine, "symbol": symbol, "frame": frame, "until": until, "upto": upto, "most": most},
         )
-        most = bars_needed(present)
-        rows: list[Row] = []
-        for frame in present:
-            many = FOREVER if until is None else most[frame]
-            own = {**self._mine, "symbol": symbol, "frame": frame, "until": at, "upto": upto, "most": many}
-            rows += self.session.all(which, own)
-        return Market(
-            CompletedBar(f, t0, t1, known, float(o), float(h), float(low), float(c)) for f, t0, t1, known, o, h, low, c in rows
-        )
+
+    def _kept_market(self, kept: KeptMemories, symbol: str, until: datetime) -> Market | None:
+        """The market of a symbol in memory: with the bars that its state at a moment needs, and all that ended later."""
+        earlier = kept.markets.get(symbol)
+        if earlier is not None and (market := earlier.at(until)) is not None:
+            return market
+        kept.markets.pop(symbol, None)
+        at, rows = micros(until), list[Row]()
+        known = self.frames(symbol, at)
+        most = bars_needed(known)
+        for frame in self.frames(symbol, FOREVER):
+            last = self._last_bars(symbol, frame, at, FOREVER, most[frame]) if frame in known else []
+            # With fewer bars than a state uses, every earlier one counts as soon as it is known.
+            first = last[-1][2] if last and len(last) == most[frame] else NEVER
+            own = {**self._mine, "symbol": symbol, "frame": frame, "first": first, "most": MAX_BARS_KEPT}
+            rows += self.session.all(f"{_BARS_OF_LENGTH} AND t1 >= :first ORDER BY t1 LIMIT :most", own)
+        if len(rows) >= MAX_BARS_KEPT:
+            # Much of the future is stored already: one window is read each time.
+            return _market_of([row for frame in known for row in self._last_bars(symbol, frame, at, FOREVER, most[frame])])
+        market = _market_of(rows)
+        kept.markets[symbol] = KeptMarket(until, market)
+        return market
 
     # ---- outcomes of decisions ------------------------------------------------------------------------------------
 
@@ -385,13 +430,18 @@ class MemoryTables:
         )
         return [outcome_from_row(row) for row in rows]
 
+    def may_have_outcomes(self, symbol: str) -> bool:
+        """False if it is known that no decision about a symbol is followed.
+
+        That is looked up only while many values are recorded: the answer then stays until a decision is followed.
+        """
+        if self._kept is None:
+            return True
+        followed = f"SELECT 1 FROM outcomes WHERE {MINE} AND symbol = :symbol LIMIT 1"
+        return bool(self.session.all(followed, {**self._mine, "symbol": symbol}))
+
     def frames_open_to(self, symbol: str, first: Mapping[Frame, datetime]) -> set[Frame]:
         """The frames of the outcomes of a symbol that new bars may change; `first` says from when the bars concern each frame."""
-        if self._kept is not None:
-            # While many values are recorded, this answer stays until a decision is followed.
-            followed = f"SELECT 1 FROM outcomes WHERE {MINE} AND symbol = :symbol LIMIT 1"
-            if not self.session.all(followed, {**self._mine, "symbol": symbol}):
-                return set()
         own = {**self._mine, "symbol": symbol, **{f"first_{frame}": micros(moment_) for frame, moment_ in first.items()}}
         return {frame for (frame,) in self.session.all(" UNION ALL ".join(map(_FRAME_FOLLOWED.format, first)), own)}
 

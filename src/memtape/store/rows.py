@@ -13,7 +13,7 @@ from memtape.core.codec import canonical, canonical_plain, decimal_text, micros,
 from memtape.core.decisions.followed import FollowedOutcome
 from memtape.core.events import Discrepancy
 from memtape.core.ids import OwnerId
-from memtape.core.items import Item, body_of
+from memtape.core.items import Item, StoredItem, body_of
 from memtape.core.ledger.excursions import State
 from memtape.core.ledger.position_events import Order
 from memtape.core.ledger.rounds import KnownBar, Round
@@ -121,14 +121,22 @@ def _text_of(value: Decimal | None) -> str | None:
 def item_row(owner: OwnerId, stream: str, item: Item, seq: int, known_at: datetime, skill_version: int,
              batch: str | None, body: str | None = None) -> dict[str, Any]:  # fmt: skip
     """An item as its row; `body` is its canonical JSON, if it is already known."""
-    if body is None and (data := body_of(item)) is not None:
-        body = canonical_plain(data)
+    if body is None and item.body is not None:
+        body = canonical(body_of(item) if item.kind == "tick" else item.body)
     return {
         "owner": owner, "stream": stream, "kind": item.kind, "key": item.key, "seq": seq, "symbol": item.symbol,
         "leg": item.leg, "at": micros(item.at), "known_at": micros(known_at), "skill_version": skill_version,
         "ref": item.ref, "batch": batch, "body": body,
         "void_seq": None, "void_at": None,
     }  # fmt: skip
+
+
+def added_item(row: Mapping[str, Any]) -> StoredItem:
+    """An item whose row was just written, as the store would give it."""
+    return StoredItem(
+        row["seq"], row["kind"], row["key"], moment(row["at"]), moment(row["known_at"]), row["skill_version"], row["symbol"],
+        row["leg"], row["ref"], json.loads(row["body"]) if row["body"] else None, row["batch"],
+    )  # fmt: skip
 
 
 Convert = Callable[[Any], Any]
@@ -290,13 +298,12 @@ def discrepancy_from_row(row: Row) -> Discrepancy:
     return Discrepancy(symbol, leg, moment(at), why, money_of(have), money_of(seen), money_of(price), fill_id or None, **more)
 
 
-def bar_row(owner: OwnerId, stream: str, bar: Bar, seq: int, known_at: datetime) -> dict[str, Any]:
-    """A bar as its row."""
-    return {
-        "owner": owner, "stream": stream, "symbol": bar.symbol, "frame": bar.frame, "t0": micros(bar.t0),
-        "t1": micros(bar.t1), **{letter: decimal_text(getattr(bar, letter)) for letter in "ohlc"}, "v": _text_of(bar.v),
-        "seq": seq, "known_at": micros(known_at),
-    }  # fmt: skip
+def bar_values(owner: OwnerId, stream: str, bar: Bar, seq: int, known_at: datetime) -> Row:
+    """A bar as the values of its row, in the order of its columns."""
+    return (
+        owner, stream, bar.symbol, bar.frame, micros(bar.t0), micros(bar.t1), decimal_text(bar.o), decimal_text(bar.h),
+        decimal_text(bar.l), decimal_text(bar.c), _text_of(bar.v), seq, micros(known_at),
+    )  # fmt: skip
 
 
 def comparable(table: str, row: Row) -> dict[str, Any]:

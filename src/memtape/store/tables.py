@@ -147,11 +147,19 @@ class Tables(TradeTables):
             found |= {(kind, key): seq for kind, key, seq in rows if (kind, key) in wanted}
         return found
 
+    def all_new(self, names: Iterable[tuple[str, str]]) -> bool:
+        """True if no item with one of these (kind, key) is stored, or all that are were taken back."""
+        return not self.log_rows_of(names)
+
     def stated(self, kinds: Sequence[str], keys: Sequence[str]) -> list[str]:
         """The kinds of the stored items with one of these keys."""
         own = {**self._mine, "kinds": list(kinds), "keys": list(keys)}
         rows = self.session.all(f"SELECT kind FROM items WHERE {MINE} AND kind IN :kinds AND key IN :keys", own)
         return [kind for (kind,) in rows]
+
+    def has_items(self, kind: str) -> bool:
+        """True if there is any item of a kind, taken back or not."""
+        return bool(self.session.all(f"SELECT 1 FROM items WHERE {MINE} AND kind = :kind LIMIT 1", {**self._mine, "kind": kind}))
 
     def put_items(self, rows: Sequence[dict[str, Any]]) -> None:
         """Add items."""
@@ -305,6 +313,14 @@ class Tables(TradeTables):
         for symbol, leg, at in rows:
             since[symbol, leg] = min(since.get((symbol, leg), moment(at)), moment(at))
         return since
+
+    def _fills_with_refs(self, names: Sequence[str]) -> list[tuple[str, Position, datetime, int]]:
+        """The fills that name one of these decisions or orders: the name, the position, the time and the log row of each."""
+        rows = self.session.all(
+            f"SELECT ref, symbol, leg, at, seq FROM items WHERE {MINE} AND ref IN :names AND kind || '' = 'fill'",
+            {**self._mine, "names": list(names)},
+        )
+        return [(ref, (symbol, leg), moment(at), seq) for ref, symbol, leg, at, seq in rows]
 
     def has_fill(self, position: Position | None = None, *, until: datetime | None = None, known: Cutoff = EVERYTHING) -> bool:
         """True if there is a fill: of any position, also one that was taken back since; or of one position, that counts."""

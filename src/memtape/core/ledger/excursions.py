@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from operator import attrgetter
 from typing import Literal
 
 from memtape.core.observed import Bar
@@ -39,6 +40,7 @@ class State:
     cost_usd: Decimal | None = None  # of an instrument paid in full: account currency paid for what is open
 
 
+_at = attrgetter("at")
 Value = Callable[[State, Decimal, datetime], Decimal]  # V(price) in a state, at the rate of a moment
 
 
@@ -46,10 +48,10 @@ def observations(
     side: int, entry_at: datetime, states: Sequence[State], exit_at: datetime | None, bar: Bar, mode: MfeMode, value: Value
 ) -> Iterator[Decimal]:
     """The path values that a bar proves for a trade, whose states are given in order and reach back to the bar."""
-    times = [state.at for state in states]
-    upto = bisect_left(times, bar.t1)
-    if not all(state.priced for state in states[:upto]):
-        return
+    upto = bisect_left(states, bar.t1, key=_at)
+    for state in states[:upto]:
+        if not state.priced:
+            return
     before_close = states[max(upto - 1, 0)]
     if mode == "close":
         if entry_at < bar.t1 and (exit_at is None or bar.t1 <= exit_at):
@@ -60,11 +62,11 @@ def observations(
     if entered_inside and not left_inside and (exit_at is None or exit_at >= bar.t1):
         yield value(before_close, bar.c, bar.t1)
     elif left_inside and entry_at <= bar.t0:
-        yield value(states[bisect_right(times, bar.t0) - 1], bar.o, bar.t0)
+        yield value(states[bisect_right(states, bar.t0, key=_at) - 1], bar.o, bar.t0)
     elif entry_at <= bar.t0 and (exit_at is None or bar.t1 <= exit_at):
-        opening = bisect_right(times, bar.t0) - 1
+        opening = bisect_right(states, bar.t0, key=_at) - 1
         during = states[opening : max(upto, opening + 1)]
         # Inverse contracts gain with the price as well: a long is who bought contracts.
         best, worst = (bar.h, bar.l) if side > 0 else (bar.l, bar.h)
-        yield min(value(state, best, max(state.at, bar.t0)) for state in during)
-        yield max(value(state, worst, max(state.at, bar.t0)) for state in during)
+        yield min([value(state, best, max(state.at, bar.t0)) for state in during])
+        yield max([value(state, worst, max(state.at, bar.t0)) for state in during])

@@ -143,20 +143,32 @@ def _ticks_after(ordered: Sequence[PositionEvent]) -> list[SnapshotView | None]:
 def _result(book: PositionBook, ordered: Sequence[PositionEvent], bars: Sequence[KnownBar]) -> FoldResult:
     """What came out, after the bars have shown how far each trade ran."""
     mark_settled(book.closed, book.pieces, ordered)
-    # A bar with a split inside shows prices in two units and proves nothing.
-    whole = [known for known in bars if not any(known.bar.t0 < at < known.bar.t1 for at in book.splits)]
-    by_end = sorted(whole, key=lambda known: known.bar.t1)
-    ends = [known.bar.t1 for known in by_end]
-    longest = max((known.bar.t1 - known.bar.t0 for known in by_end), default=timedelta(0))
     open_ = [book.round, *book.round.lots] if book.round else []
+    _watch_rounds([*book.closed, *book.pieces, *open_], bars, book.terms, book.rates, book.splits)
     for round_ in [*book.closed, *book.pieces, *open_]:
-        first = bisect_right(ends, round_.entry_at)
-        last = len(ends) if round_.exit_at is None else bisect_right(ends, round_.exit_at + longest)
-        round_.watch(by_end[first:last], book.terms.mfe_mode, book.rates)
         round_.rate = book.rates.at(round_.exit_at) if round_.exit_at else book.rates.latest
     if book.round is not None:
         book.round.rates = book.rates.since(book.round.entry_at)
     return FoldResult(book.closed, book.round, book.pieces, book.discrepancies, book.last)
+
+
+def watch_open_round(terms: AccountTerms, open_: Round, bars: Sequence[KnownBar], splits: Sequence[datetime]) -> None:
+    """Carry an open round over new bars in which nothing happened to it; it is changed in place."""
+    _watch_rounds([open_, *open_.lots], bars, terms, Rates(open_.rates), splits)
+
+
+def _watch_rounds(
+    rounds: Sequence[Round], bars: Sequence[KnownBar], terms: AccountTerms, rates: Rates, splits: Sequence[datetime]
+) -> None:
+    """Let bars show how far trades ran. A bar with a split inside shows prices in two units and proves nothing."""
+    whole = [known for known in bars if not any(known.bar.t0 < at < known.bar.t1 for at in splits)]
+    by_end = sorted(whole, key=lambda known: known.bar.t1)
+    ends = [known.bar.t1 for known in by_end]
+    longest = max((known.bar.t1 - known.bar.t0 for known in by_end), default=timedelta(0))
+    for round_ in rounds:
+        first = bisect_right(ends, round_.entry_at)
+        last = len(ends) if round_.exit_at is None else bisect_right(ends, round_.exit_at + longest)
+        round_.watch(by_end[first:last], terms.mfe_mode, rates)
 
 
 def mark_settled(closed: Sequence[Round], pieces: Sequence[Round], ordered: Sequence[PositionEvent]) -> None:

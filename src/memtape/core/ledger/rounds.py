@@ -229,14 +229,15 @@ class Round:
 
     def watch(self, bars: Iterable[KnownBar], mode: MfeMode, rates: Rates) -> None:
         """Take from bars how far the trade ran."""
+
+        def value_at(state: State, price: Decimal, at: datetime) -> Decimal:
+            return self.value(state, price, rates.at(at))
+
         with localcontext(MONEY):
             for known in bars:
                 if not self.terms.admits(known.bar.l):
                     continue
-                for value in observations(
-                    self.side, self.entry_at, self.states, self.exit_at, known.bar, mode,
-                    lambda state, price, at: self.value(state, price, rates.at(at)),
-                ):  # fmt: skip
+                for value in observations(self.side, self.entry_at, self.states, self.exit_at, known.bar, mode, value_at):
                     self.witness(value)
                     self.learn(known.known_at)
 

@@ -21,7 +21,7 @@ True
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from memtape.core.codec import micros
 from memtape.core.ledger.rounds import KnownBar
-from memtape.core.memory.situation import Candle, MarketLabels, average_true_range, market_labels
+from memtape.core.memory.situation import Candle, HasPrices, MarketLabels, average_true_range, market_labels
 
 W1, D1, H1, M5 = 604_800, 86_400, 3_600, 300
 FRAMES = (W1, D1, 14_400, 7_200, H1, 1_800, 900, 600, M5, 180, 120, 60)  # lengths in seconds, longest first
@@ -106,6 +106,10 @@ def bars_needed(present: Collection[int]) -> dict[int, int]:
     return most
 
 
+# Candles that were built from shorter bars: by the length wanted and theirs, the start of the first one and the end of the last.
+_Joined = dict[tuple[int, int, int, int], Candle]
+
+
 class _Series:
     """The bars of one length, by their end."""
 
@@ -135,9 +139,21 @@ class Market:
     def __init__(self, bars: Iterable[CompletedBar]) -> None:
         self._series: dict[int, _Series] = {}
         self._states: dict[tuple[int, ...], MarketState] = {}
+        self._joined: _Joined = {}
         for bar in sorted((bar for bar in bars if bar.frame in FRAMES), key=lambda bar: bar.end):
             self._series.setdefault(bar.frame, _Series()).add(bar)
         self._in_order = all(series.in_order for series in self._series.values())
+
+    def extend(self, bar: CompletedBar) -> bool:
+        """Add a bar that ended after all others of its length. Returns False if it did not: then it has no place here."""
+        if bar.frame not in FRAMES:
+            return True
+        series = self._series.setdefault(bar.frame, _Series())
+        if series.ends and bar.end <= series.ends[-1]:
+            return False
+        series.add(bar)
+        self._in_order &= series.in_order
+        return True
 
     def at(self, moment: datetime) -> MarketState:
         """Returns the market state at a moment."""
@@ -149,13 +165,17 @@ class Market:
         key = (*tuple(last.get(frame, 0) for frame in FRAMES), at // (M5 * 1_000_000))
         if not self._in_order or key not in self._states:
             most = bars_needed(last)
-            self._states[key] = _market_state({frame: self._series[frame].known(at, most[frame]) for frame in last}, at)
+            known = {frame: self._series[frame].known(at, most[frame]) for frame in last}
+            # As long as bars only follow each other, the same first and last bar enclose the same bars.
+            self._states[key] = _market_state(known, at, self._joined if self._in_order else {})
         return self._states[key]
 
 
-def _market_state(known: Mapping[int, Sequence[CompletedBar]], at: int) -> MarketState:
+def _market_state(known: Mapping[int, Sequence[CompletedBar]], at: int, joined: _Joined) -> MarketState:
     latest = max((bars[-1] for bars in known.values()), key=lambda bar: (bar.end, -bar.frame))
-    candles = {wanted: _candles(known[source], source, wanted, many, at) for wanted, (source, many) in sources(known).items()}
+    candles = {
+        wanted: _candles(known[source], source, wanted, many, at, joined) for wanted, (source, many) in sources(known).items()
+    }
     frame = next((f for f in LABELLED_BY if candles.get(f)), None)
     labels: MarketLabels | None = None
     move = None
@@ -172,21 +192,32 @@ def _market_state(known: Mapping[int, Sequence[CompletedBar]], at: int) -> Marke
     )  # fmt: skip
 
 
-def _atr(candles: Sequence[Candle] | None) -> float | None:
+def _atr(candles: Sequence[HasPrices] | None) -> float | None:
     return average_true_range(candles)[-1] if candles else None
 
 
-def _candles(bars: Sequence[CompletedBar], source: int, wanted: int, many: int, at: int) -> list[Candle]:
+def _candles(
+    bars: Sequence[CompletedBar], source: int, wanted: int, many: int, at: int, joined: _Joined
+) -> Sequence[HasPrices]:  # fmt: skip
     """Returns the last completed candles of a length, built from shorter bars if necessary."""
     bars = bars[-many:]
     if source == wanted:
-        return [Candle(bar.open, bar.high, bar.low, bar.close) for bar in bars]
+        return bars
     length = wanted * 1_000_000
-    groups: dict[int, list[CompletedBar]] = {}
-    for bar in bars:
-        groups.setdefault(bar.start // length, []).append(bar)
-    whole = [group for number, group in sorted(groups.items()) if (number + 1) * length <= at]
-    if len(bars) == many:
-        # The beginning of the first candle may be missing.
-        whole = whole[1:]
-    return [Candle(group[0].open, max(b.high for b in group), min(b.low for b in group), group[-1].close) for group in whole]
+    whole: list[Candle] = []
+    first = 0
+    while first < len(bars):
+        end = (bars[first].start // length + 1) * length
+        after = bisect_left(bars, end, first, key=lambda bar: bar.start)
+        if end <= at:
+            key = (wanted, source, bars[first].start, bars[after - 1].end)
+            if key not in joined:
+                joined[key] = _join(bars[first:after])
+            whole.append(joined[key])
+        first = after
+    # The beginning of the first candle may be missing.
+    return whole[1:] if len(bars) == many else whole
+
+
+def _join(bars: Sequence[CompletedBar]) -> Candle:
+    return Candle(bars[0].open, max([bar.high for bar in bars]), min([bar.low for bar in bars]), bars[-1].close)

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from memtape.core.observed import ANY, Bar, Level, Situation
 from memtape.errors import Invalid
@@ -123,6 +123,17 @@ class Candle(NamedTuple):
     close: float
 
 
+class HasPrices(Protocol):
+    """A completed bar of any kind, in plain numbers."""
+
+    @property
+    def high(self) -> float: ...
+    @property
+    def low(self) -> float: ...
+    @property
+    def close(self) -> float: ...
+
+
 @dataclass(frozen=True, slots=True)
 class MarketLabels:
     """The labels of completed bars; None if there are too few bars."""
@@ -142,7 +153,7 @@ def classify_market(bars: Sequence[Bar], now: datetime, atr_n: int = 14, er_n: i
     return market_labels([Candle(float(bar.o), float(bar.h), float(bar.l), float(bar.c)) for bar in known], atr_n, er_n)
 
 
-def market_labels(candles: Sequence[Candle], atr_n: int = 14, er_n: int = 20) -> MarketLabels:
+def market_labels(candles: Sequence[HasPrices], atr_n: int = 14, er_n: int = 20) -> MarketLabels:
     """Returns the labels after the last of these completed candles.
 
     >>> rising = [Candle(n, n + 1.5, n - 0.5, n + 1.0) for n in range(100, 160)]
@@ -156,10 +167,11 @@ def market_labels(candles: Sequence[Candle], atr_n: int = 14, er_n: int = 20) ->
     if not candles:
         return MarketLabels(None, None, None, "normal", None)
     rank = _rank(shares)
-    return MarketLabels(atrs[-1], efficiency_ratio(closes, er_n), rank, volatility_of(rank), _regime(closes, shares, er_n))
+    regime = "volatile" if volatility_of(rank) == "extreme" else _regime(closes, shares, er_n)
+    return MarketLabels(atrs[-1], efficiency_ratio(closes, er_n), rank, volatility_of(rank), regime)
 
 
-def average_true_range(candles: Sequence[Candle], n: int = 14) -> list[float | None]:
+def average_true_range(candles: Sequence[HasPrices], n: int = 14) -> list[float | None]:
     """Returns Wilder's ATR after every candle; the first is the mean of the first n true ranges.
 
     >>> average_true_range([Candle(1, 3, 1, 2), Candle(2, 6, 2, 5), Candle(5, 6, 4, 5)], n=2)
@@ -168,10 +180,15 @@ def average_true_range(candles: Sequence[Candle], n: int = 14) -> list[float | N
     out: list[float | None] = []
     ranges: list[float] = []
     atr: float | None = None
-    for at, candle in enumerate(candles):
-        before = candles[at - 1].close if at else None
-        extremes = (candle.high, candle.low) if before is None else (candle.high, candle.low, before)
-        reach = max(extremes) - min(extremes)
+    before: float | None = None
+    for candle in candles:
+        high, low, close = candle.high, candle.low, candle.close
+        if high < low:
+            high, low = low, high
+        if before is not None:
+            # The gap from the close before counts; written out, because this loop runs for every trade that closes.
+            high, low = before if before > high else high, before if before < low else low
+        reach, before = high - low, close
         if atr is not None:
             atr = (atr * (n - 1) + reach) / n
         else:
@@ -237,13 +254,11 @@ def _rank(shares: Sequence[float | None]) -> float | None:
     before = [share for share in shares[-RANKED_AMONG - 1 : -1] if share is not None]
     if current is None or len(before) < RANKED_AT_LEAST:
         return None
-    return (sum(share < current for share in before) + 0.5 * sum(share == current for share in before)) / len(before)
+    return (len([share for share in before if share < current]) + 0.5 * before.count(current)) / len(before)
 
 
 def _regime(closes: Sequence[float], shares: Sequence[float | None], er_n: int) -> Regime | None:
-    """Returns the regime after the last close. It looks back only as long as a weakened trend may still continue."""
-    if volatility_of(_rank(shares)) == "extreme":
-        return "volatile"
+    """Returns the regime after a last close that is not volatile. It looks back only as long as a weakened trend may continue."""
     if len(closes) <= er_n:
         return None
     called = _direction(closes, len(closes), er_n)

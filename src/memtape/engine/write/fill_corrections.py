@@ -54,7 +54,10 @@ def stored_contents(tables: Tables, ids: Sequence[str]) -> dict[str, list[Fill]]
 def refuse_inverse_prices(tables: Tables, value: Observed, now: datetime) -> None:
     """Raises Invalid if a fill of an inverse contract is priced at zero or below, where the contract has no value."""
     field = "fills.{}.px" if isinstance(value, Tick) else "px"
-    fills = [(field.format(n), fill) for n, fill in enumerate(fills_of(value))]
+    fills = [(field.format(n), fill) for n, fill in enumerate(fills_of(value)) if fill.px <= 0]
+    if not fills:
+        # As with nearly every value.
+        return
     own = [item for item in unpack_items(value) if item.kind == "instrument"]
     _check_inverse_prices(tables, fills, [TermsEvent(item.body, now, NEWEST + n) for n, item in enumerate(own)])
 

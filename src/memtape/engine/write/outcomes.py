@@ -49,6 +49,8 @@ def follow_new_bars(tables: Tables, bars: dict[str, list[KnownBar]]) -> set[str]
     """Continue the outcomes that new bars may change, where they come in order. Returns the decisions to follow again."""
     memories, again = MemoryTables(tables), set[str]()
     for symbol, several in bars.items():
+        if not memories.may_have_outcomes(symbol):
+            continue
         for new in _new_bars(tables, symbol, several):
             # Whether a bar counts depends on those that overlap it, so a bar also concerns the time shortly before it.
             first = new.first - FRAMES_BEFORE * frame_length(new.frame)

@@ -25,18 +25,20 @@ from memtape.core.fills import Fill
 from memtape.core.items import (
     NamedDecisions,
     Position,
+    fill_references,
     position_events,
     read_terms,
 )
 from memtape.core.ledger.fold import NOTHING_EARLIER, Earlier, fold_onto
-from memtape.core.ledger.position_events import FillEvent, FundingEvent, PositionEvent, SnapshotView
+from memtape.core.ledger.position_events import FillEvent, FundingEvent, PositionEvent
 from memtape.core.ledger.rounds import Round, trade_from_round, trades_of_open_round
 from memtape.core.ledger.versions import DerivedPosition, TradeVersion, derive_versions
-from memtape.core.observed import Bar, Decision, Tick
+from memtape.core.observed import Bar, Decision
 from memtape.core.skills import Agent
-from memtape.core.values import ZERO, read
+from memtape.core.values import read
 from memtape.engine.write.batch import Batch, note_changed_trades
 from memtape.engine.write.reported_trades import put_reported, revise_reported
+from memtape.engine.write.tick_views import says_nothing_new, shows_ledger_quantity, states_other_rate, view_of_tick
 from memtape.store.cutoff import EVERYTHING, Cutoff, FlatPoint
 from memtape.store.memories import MemoryTables
 from memtape.store.rows import Head, PositionRow
@@ -188,8 +190,7 @@ def _late(
         add(position, at)
     for item in batch.decisions:
         # Fills stored earlier that name this decision, or one of its orders, did not find it then.
-        names = [f"d:{item.key}", *(f"o:{order}" for order in item.body.order_ids)]
-        for position, at in tables.fills_naming(names, upto=start.seq).items():
+        for position, at in tables.fills_naming(fill_references(item.body), upto=start.seq).items():
             add(position, at)
     return late
 
@@ -241,13 +242,13 @@ def _overtaken_by_bars(
     (first, known_at), several = batch.ticks[0], len(batch.ticks) > 1
     for position in _touched(batch, stored):
         open_ = stored[position].round if position in stored else None
-        view = _snapshot_view(agent, batch, first, known_at, position, None)
-        if several or not _agrees(agent, open_, view):
+        view = view_of_tick(agent, first, known_at, position, None, first=first is batch.first_snapshot)
+        if several or not shows_ledger_quantity(agent, open_, view):
             bars_end = tables.bars_end(position[0])
             if bars_end is not None and bars_end > first.t:
                 yield position
                 continue
-        if open_ is not None and (several or _states_other_rate(agent, open_, view)):
+        if open_ is not None and (several or states_other_rate(agent, open_, view)):
             bars = tables.bars(position[0], Cutoff(head=start.seq), ending_after=first.t - JUST_AFTER)
             if any(_is_valued_after(agent, open_, known.bar, first.t) for known in bars):
                 yield position
@@ -270,10 +271,13 @@ def _fold_onto(
     executions = [*batch.position_events.get(position, ())]
     # By tick: the decisions of ticks that are new with them. The first decision for a symbol counts.
     decided = {item.ref: item.body for item in reversed(batch.decisions) if item.symbol == symbol}
-    views = [_snapshot_view(agent, batch, tick, known_at, position, decided.get(tick.id)) for tick, known_at in batch.ticks]
+    views = [
+        view_of_tick(agent, tick, known_at, position, decided.get(tick.id), first=tick is batch.first_snapshot)
+        for tick, known_at in batch.ticks
+    ]
     bars = batch.bars.get(symbol, [])
     open_ = row.round if row else None
-    if not executions and not bars and all(_says_nothing_new(agent, open_, view) for view in views):
+    if not executions and not bars and all(says_nothing_new(agent, open_, view) for view in views):
         return []
     terms = agent.terms()
     opened_before = _opened(open_)
@@ -316,51 +320,8 @@ def _opened_events(agent: Agent, position: Position, open_: Round | None, before
     return [trade_opened(trade) for trade in trades if trade.entry_item not in before]
 
 
-def _snapshot_view(
-    agent: Agent, batch: Batch, tick: Tick, known_at: datetime, position: Position, decision: Decision | None
-) -> SnapshotView:
-    symbol, leg = position
-    return SnapshotView(
-        id=tick.id, t=tick.t, known_at=known_at, skill_version=agent.skill_version,
-        first=tick is batch.first_snapshot, snapshot=tick.positions is not None,
-        held=next((held for held in (tick.positions or {}).get(symbol, ()) if held.leg == leg), None),
-        mark=tick.marks.get(symbol), decision=decision, rate=(tick.rates or {}).get(symbol),
-    )  # fmt: skip
-
-
-def _says_nothing_new(agent: Agent, open_: Round | None, view: SnapshotView) -> bool:
-    """Returns True if a tick changes nothing about a position: neither its quantity nor what is known of it."""
-    if not _agrees(agent, open_, view):
-        return False
-    if open_ is None:
-        return True
-    if _states_other_rate(agent, open_, view):
-        return False
-    if view.decision is not None and (view.decision.stop is not None or view.decision.target is not None):
-        return False
-    return not view.snapshot or (view.held.entry_px if view.held else None) == open_.shown_entry
-
-
-def _states_other_rate(agent: Agent, open_: Round | None, view: SnapshotView) -> bool:
-    """Returns True if a tick states another rate of an open position than the last one known."""
-    if open_ is None:
-        return False
-    rate = view.stated_rate or open_.terms.rate_from(view.stated_mark, agent.settings.currency)
-    return rate is not None and rate != open_.rate
-
-
 def _has_other_rate(events: Iterable[PositionEvent], open_: Round) -> bool:
     return any(isinstance(event, FillEvent) and event.fill.rate != open_.rate for event in events)
-
-
-def _agrees(agent: Agent, open_: Round | None, view: SnapshotView) -> bool:
-    """Returns True if a tick says nothing new about a position: no snapshot, or one that shows the quantity of the ledger."""
-    if not view.snapshot:
-        return True
-    dust = agent.settings.dust_qty
-    shown = view.held.qty if view.held and abs(view.held.qty) > dust else ZERO
-    booked = open_.qty * open_.side if open_ else ZERO
-    return abs(shown - booked) <= dust
 
 
 def _with_decision(event: PositionEvent, named: NamedDecisions) -> PositionEvent:

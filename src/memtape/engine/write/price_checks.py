@@ -86,8 +86,11 @@ class PriceChecks:
 
     def _at_hand(self, symbol: str, at: datetime) -> PricePoint | None:
         """The last price by a moment among those that were read or taken already."""
-        points = [point for point in (self._stored.get(symbol), self._taken.get(symbol)) if point is not None and point.at <= at]
-        return max(points, default=None, key=lambda point: point.at)
+        found: PricePoint | None = None
+        for point in (self._stored.get(symbol), self._taken.get(symbol)):
+            if point is not None and point.at <= at and (found is None or point.at > found.at):
+                found = point
+        return found
 
     def _before_fill(self, fill: Fill, marks: Mapping[str, Decimal]) -> PricePoint | None:
         """What a fill is compared with if nothing is at hand: an earlier bar, the mark of its tick, the fill before it."""

@@ -23,7 +23,9 @@ class TickRecorder(Protocol):
     @property
     def resources(self) -> Resources: ...
 
-    def observe_ticks(self, ticks: Sequence[Tick], *, until_lessons_due: bool = False) -> list[Receipt]:
+    def observe_ticks(
+        self, ticks: Sequence[Tick], *, until_lessons_due: bool = False, simulated: bool = False
+    ) -> list[Receipt]:  # fmt: skip
         """Record ticks."""
         ...
 
@@ -66,7 +68,8 @@ class WaitingTicks:
             self._is_writing = True
             try:
                 while self._ticks:
-                    receipts = self._agent.observe_ticks(self._ticks, until_lessons_due=self._on_receipt is not None)
+                    until_due = self._on_receipt is not None
+                    receipts = self._agent.observe_ticks(self._ticks, until_lessons_due=until_due, simulated=True)
                     written, self._ticks = self._ticks[: len(receipts)], self._ticks[len(receipts) :]
                     for tick, receipt in zip(written, receipts, strict=True):
                         if self._on_receipt is not None:

@@ -10,13 +10,24 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
-from memtape.core.codec import canonical, canonical_plain, chain_hash, digest, make_id, micros, plain, time_text
+from memtape.core.codec import canonical, canonical_object, canonical_plain, chain_hash, digest, make_id, micros, time_text
 from memtape.core.decisions.outcomes import outcome_card
 from memtape.core.events import Event, StaleTick, TradeRevised, bar_differs, discrepancy_found, event_data, read_event
 from memtape.core.fill_records import amended_fields, differing_deliveries, fill_discrepancy, fills_of
 from memtape.core.fills import Dividend, Fill, FillCorrection, Instrument
-from memtape.core.items import Item, bars_digest, close_claim, delivery_digest, observed_bars, unpack_items
+from memtape.core.items import (
+    TICK_BODY,
+    Item,
+    bars_digest,
+    close_claim,
+    delivery_digest,
+    fill_references,
+    items_of_quiet,
+    observed_bars,
+    unpack_items,
+)
 from memtape.core.ledger.position_events import FillEvent, FundingEvent
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.terms import RULES_VERSION
@@ -36,7 +47,8 @@ from memtape.engine.write.fill_corrections import (
 from memtape.engine.write.learn import learn_from_batch
 from memtape.engine.write.plan_firing import fire_plans
 from memtape.engine.write.positions import update_positions
-from memtape.engine.write.price_checks import PriceChecks
+from memtape.engine.write.price_checks import PriceChecks, is_far_off
+from memtape.engine.write.quiet_ticks import QuietTicks, carry_over_bars, has_parts, names_of_quiet
 from memtape.engine.write.reported_trades import put_reported
 from memtape.engine.write.verification import is_broker_record
 from memtape.errors import Conflict, Invalid, NeedsRebuild, Unknown
@@ -86,6 +98,8 @@ def check_time(value: Observed, now: datetime) -> None:
     """Raises Invalid if a time in a value lies in the future."""
     latest = now + CLOCK_TOLERANCE
     at = occurred_at(value)
+    if isinstance(value, Tick) and not has_parts(value) and value.t <= latest and all(bar.t1 <= latest for bar in value.bars):
+        return
     named: list[tuple[str, datetime | None]] = [("exit_at" if value.kind in ("trade", "claim", "closing") else "t", at)]
     if isinstance(value, Tick):
         named += [(f"fills.{n}.t", fill.t) for n, fill in enumerate(value.fills)]
@@ -115,15 +129,23 @@ def independent_items(items: Iterable[Item]) -> list[Item]:
     return [item for item in items if item.kind not in ("tick", "decision", "order")]
 
 
-def expected_names(ticks: Iterable[Tick]) -> tuple[list[str], list[tuple[str, str]]]:
-    """The keys of ticks, and the names of all items that decide whether anything in them is new."""
+def expected_names(ticks: Iterable[Tick]) -> tuple[list[str], list[tuple[str, str]], list[str]]:
+    """The keys of ticks, the names of all items that decide whether anything in them is new, and by what fills may name what
+    they decide.
+    """
     keys: list[str] = []
     names: list[tuple[str, str]] = []
+    decided: list[str] = []
     for tick in ticks:
-        keys.append(key_of(tick))
+        keys.append(tick.id)
+        if not has_parts(tick):
+            names += names_of_quiet(tick)
+            continue
         names += [(item.kind, item.key) for item in unpack_items(tick)]
         names += names_about_fills(fills_of(tick))
-    return keys, names
+        for decision in tick.decisions:
+            decided += fill_references(decision)
+    return keys, names, decided
 
 
 def open_claim(tables: Tables, key: str) -> Item:
@@ -155,17 +177,47 @@ def key_of(value: Observed) -> str:
             return value.id
 
 
-def observed_json(value: Observed, new_bars: Sequence[KnownBar]) -> str:
-    """What the log stores of a value, in canonical JSON; bars only by count, range and digest."""
+class ObservedJson(NamedTuple):
+    """An observed value in canonical JSON."""
+
+    log: str  # as its log row has it: bars only by count, range and digest
+    item: str  # as its item has it: of a tick, without the parts that are items of their own
+
+
+def observed_json(value: Observed, new_bars: Sequence[KnownBar]) -> ObservedJson:
+    """What the log and the items store of a value, in canonical JSON."""
     if not isinstance(value, Tick | Bars):
-        return canonical(value)
-    observed = plain(replace(value, bars=()))
-    if value.bars:
-        observed["bars"] = {"count": len(new_bars), "digest": delivery_digest(new_bars)}
-        if new_bars:
-            first, last = min(known.bar.t0 for known in new_bars), max(known.bar.t1 for known in new_bars)
-            observed["bars"] |= {"first": plain(first), "last": plain(last)}
-    return canonical_plain(observed)
+        whole = canonical(value)
+        return ObservedJson(whole, whole)
+    members: dict[str, str] = {}
+    for name in value.__slots__:
+        part = getattr(value, name)
+        if part is not None and name != "bars":
+            members[name] = canonical(part)
+    own = canonical_object({name: members[name] for name in TICK_BODY if name in members})
+    return ObservedJson(canonical_object(members | {"bars": _bars_json(value.bars, new_bars)}), own)
+
+
+def quiet_tick_json(tick: Tick, new_bars: Sequence[KnownBar]) -> ObservedJson:
+    """The same as `observed_json` for a tick without parts. Its keys are few and fixed, so they are written out sorted."""
+    equity = "" if tick.equity is None else f'"equity":{canonical(tick.equity)},'
+    positions = "" if tick.positions is None else f'"positions":{canonical(tick.positions)},'
+    rates = "" if tick.rates is None else f'"rates":{canonical(tick.rates)},'
+    own = f'"id":{canonical(tick.id)},"marks":{canonical(tick.marks)},{positions}{rates}'
+    bars, at = _bars_json(tick.bars, new_bars), time_text(tick.t)
+    whole = f'{{"bars":{bars},"cash_flows":[],{equity}"fills":[],"funding":[],{own}'
+    return ObservedJson(f'{whole}"t":"{at}"}}', f'{{{own}"t":"{at}"}}')
+
+
+def _bars_json(bars: Sequence[Bar], new: Sequence[KnownBar]) -> str:
+    """The bars of a value by count, range and digest."""
+    if not bars:
+        return "[]"
+    counted = f'"count":{len(new)},"digest":"{delivery_digest(new)}"'
+    if not new:
+        return f"{{{counted}}}"
+    first, last = min([known.bar.t0 for known in new]), max([known.bar.t1 for known in new])
+    return f'{{{counted},"first":"{time_text(first)}","last":"{time_text(last)}"}}'
 
 
 def payload_json(observed: str, concluded: Sequence[Event], skill_version: int, batch: str | None) -> str:
@@ -179,7 +231,7 @@ class Writer:
     """Records values of one agent in one transaction."""
 
     def __init__(self, tables: Tables, agent: Agent, now: datetime) -> None:
-        self.tables, self.agent, self.now = tables, agent, now
+        self.tables, self.agent, self.now, self._recorded_at = tables, agent, now, micros(now)
         self.start: Head = tables.head()
         self.seq, self.hash, self.known_at = self.start.seq, self.start.hash, self.start.known_at
         self.first_snapshot, self.last_tick = self.start.first_snapshot, self.start.last_tick
@@ -189,7 +241,7 @@ class Writer:
         self.log: list[LogRow] = []
         self.batch = Batch()
         self._new_bars_of_value: list[KnownBar] = []  # of the value that is being recorded
-        self._observed = ""  # that value in canonical JSON
+        self._observed = ObservedJson("", "")  # that value
         self._open_claims: list[Item] = []  # of this transaction
         self._awaited: set[str] = set()  # fills that were corrected before they came
         self._prices = PriceChecks(tables)
@@ -215,6 +267,27 @@ class Writer:
         if isinstance(value, Tick) and self.batch.ticks:
             events += fire_plans(self.tables, self.agent, value, self.start.last_tick)
         return self._append(arrival, events)
+
+    def quiet(self, ticks: Iterable[tuple[Tick, datetime]]) -> list[Receipt]:
+        """Record the first of these ticks, as far as nothing happens on them; each comes with the time at which it was known.
+
+        Returns their receipts, none if something happens on the very first.
+        """
+        stretch: QuietTicks | None = None
+        receipts: list[Receipt] = []
+        for tick, known_at in ticks:
+            if has_parts(tick):
+                break
+            stretch = stretch or QuietTicks(self.tables, self.agent, self.start)
+            if not stretch.take(tick, known_at):
+                break
+            receipts.append(self._take_quiet(tick, known_at))
+        if stretch is not None and receipts:
+            self.tables.put_items(self.batch.item_rows)
+            carry_over_bars(self.tables, self.agent, stretch.open, self.batch.bars)
+            learn_from_batch(self.tables, self.agent, self.start, self.verified_from, self.batch)
+            self.flush()
+        return receipts
 
     def many(self, arrivals: Iterable[Arrival]) -> tuple[int, int]:
         """Record an import: one log row for each value, everything else once at the end.
@@ -293,14 +366,16 @@ class Writer:
         new: list[Bar] = []
         differing: list[Event] = []
         self._bars_before = {}
-        for symbol in sorted({bar.symbol for bar in bars}):
-            own = [bar for bar in bars if bar.symbol == symbol]
+        by_symbol: dict[str, list[Bar]] = {}
+        for bar in bars:
+            by_symbol.setdefault(bar.symbol, []).append(bar)
+        for symbol, own in sorted(by_symbol.items()):
             first = min(own, key=lambda bar: bar.t0)
             # Read a little further back: the prices of new bars are compared with the one before them.
-            stored = self.tables.bars_between(symbol, first.t0 - BARS_BACK * (first.t1 - first.t0), max(b.t0 for b in own))
+            stored = self.tables.bars_between(symbol, first.t0 - BARS_BACK * (first.t1 - first.t0), max([b.t0 for b in own]))
             earlier_bars = [bar for bar in stored.values() if bar.t1 <= first.t0]
             if earlier_bars:
-                self._bars_before[symbol] = max(earlier_bars, key=lambda bar: bar.t1)
+                self._bars_before[symbol] = max(earlier_bars, key=lambda bar: (bar.t1, -bar.frame))
             for bar in own:
                 earlier = stored.get((bar.frame, bar.t0))
                 if earlier is None:
@@ -341,13 +416,43 @@ class Writer:
             if item.kind == "fill" and item.key in self._awaited:
                 item = fill_after_corrections(self.tables, item)
             self._take_item(item, arrival)
-            # The body of an item that is the value itself is already written out; a tick's body leaves its parts out.
-            body = self._observed if item.body is value and item.kind != "tick" else None
+            # The body of an item that is the value itself is already written out.
+            body = self._observed.item if item.body is value else None
             batch.item_rows.append(item_row(self.tables.owner, self.tables.stream, item, seq, known_at,
                                             self.agent.skill_version, arrival.batch, body))  # fmt: skip
         earliest = min([known_at, *(known.known_at for known in bars)]) if bars else known_at
         batch.known_at = earliest if batch.known_at is None else min(batch.known_at, earliest)
         self._new_bars_of_value = bars
+
+    def _take_quiet(self, tick: Tick, known_at: datetime) -> Receipt:
+        """Put a quiet tick into the batch and add its log row: the part of `_take` and `_append` that concerns it."""
+        batch, seq, events = self.batch, self.seq + 1, list[Event]()
+        new: Sequence[Bar] = tick.bars
+        if not self._continues_bars(tick.bars):
+            new, events = self._new_bars(tick.bars)
+            events += PriceChecks(self.tables).far_off(tick, (), new, self._bars_before)
+        bars = [KnownBar(bar, known_at) for bar in new]
+        for known in bars:
+            batch.bars.setdefault(known.bar.symbol, []).append(known)
+        self.tables.put_bars(bars, seq)
+        observed = quiet_tick_json(tick, bars)
+        for item in self._take_tick(tick, known_at, items_of_quiet(tick), events):
+            body = observed.item if item.kind == "tick" else None
+            row = item_row(self.tables.owner, self.tables.stream, item, seq, known_at, self.agent.skill_version, None, body)
+            batch.item_rows.append(row)
+            if item.kind == "equity":
+                batch.account_changes.append(account_change(item.kind, item.body, item.key, known_at))
+        batch.known_at = known_at if batch.known_at is None else min(batch.known_at, known_at)
+        payload = payload_json(observed.log, events, self.agent.skill_version, None)
+        return self.state(tick.kind, tick.id, tick.t, known_at, payload, tuple(events), flush=False)
+
+    def _continues_bars(self, bars: Sequence[Bar]) -> bool:
+        """Returns True if each bar begins after all others of its symbol, and is priced like the last of them."""
+        lasts = [self.tables.last_bar(bar.symbol, None, EVERYTHING) for bar in bars]
+        return len({bar.symbol for bar in bars}) == len(bars) and all(
+            last is not None and last.bar.t1 <= bar.t0 and not is_far_off(bar.c, last.bar.c)
+            for bar, last in zip(bars, lasts, strict=True)
+        )
 
     def _take_tick(self, tick: Tick, known_at: datetime, items: list[Item], events: list[Event]) -> list[Item]:
         """Take a tick and return the items that count: of a tick that is not later than the last, only some do."""
@@ -424,7 +529,7 @@ class Writer:
         elif isinstance(value, Fill) and self.batch.differing:
             # A known fill came again with other content: a row of its own kind, so that the first one stays as it is.
             kind, key = "fill_again", f"{key}:{make_id(canonical(value))}"
-        payload = payload_json(self._observed, events, self.agent.skill_version, arrival.batch)
+        payload = payload_json(self._observed.log, events, self.agent.skill_version, arrival.batch)
         at = occurred_at(value) or arrival.known_at
         return self.state(kind, key, at, arrival.known_at, payload, tuple(events), flush)
 
@@ -436,7 +541,7 @@ class Writer:
         payload_hash = digest(payload)
         stream, before = self.tables.stream, self.hash
         self.seq += 1
-        times = micros(at), micros(known_at), micros(self.now)
+        times = micros(at), micros(known_at), self._recorded_at
         self.hash = chain_hash(stream, self.seq, kind, key, *times, payload_hash, before)
         self.log.append(LogRow(stream, self.seq, kind, key, *times, payload, payload_hash, before, self.hash))
         self.known_at = known_at if self.known_at is None else max(self.known_at, known_at)
