@@ -29,7 +29,8 @@ from typer.testing import CliRunner
 
 from memtape import errors
 from memtape.settings import SETTINGS
-from memtape.surfaces.cli.main import HOUSEKEEPING, app
+from memtape.surfaces.cli.layout import COMMANDS, PANELS
+from memtape.surfaces.cli.main import app
 from memtape.surfaces.cli.reference import write_reference
 from memtape.surfaces.registry import all_operations
 from tests.plugs.coach_model import coach
@@ -200,8 +201,11 @@ def test_every_error_has_its_paragraph() -> None:
     assert headings("errors.md") == known
 
 
-def test_every_housekeeping_command_has_its_paragraph() -> None:
-    assert {f"memtape {name}" for name in HOUSEKEEPING} <= headings("cli.md")
+def test_every_command_has_its_paragraph() -> None:
+    page = (REFERENCE / "cli.md").read_text(encoding="utf-8")
+    named_there = {line.removeprefix("### memtape ") for line in page.splitlines() if line.startswith("### memtape ")}
+    words = {" ".join(word for word in name.split() if word == word.lower()) for name in named_there}
+    assert {each.path for each in COMMANDS} | {name for panel in PANELS.values() for name in panel} <= words
 
 
 def test_the_reference_is_what_the_program_writes_today(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import memtape
-from memtape.surfaces.cli.main import HOUSEKEEPING, app
+from memtape.surfaces.cli.main import app
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "ledger_golden.json"
 runner = CliRunner()
@@ -121,16 +121,6 @@ def test_the_same_default_file_from_any_folder(tmp_path):
                               capture_output=True, text=True, check=True)  # fmt: skip
         found.add(json.loads(done.stdout)["db"])
     assert found == {f"sqlite:///{home}/.memtape/memory.db"}
-
-
-def test_every_housekeeping_command_has_json_and_is_listed():
-    import typer
-
-    commands = typer.main.get_command(app).commands
-    assert set(HOUSEKEEPING) <= commands.keys()
-    silent = {"serve", "mcp", "imports", "docs", "cards", "events", "embedder", "docs-reference"}  # they serve, or have own commands
-    for name in set(HOUSEKEEPING) - silent:
-        assert "--json" in {option for param in commands[name].params for option in param.opts}, name
 
 
 def test_help_imports_nothing_heavy():

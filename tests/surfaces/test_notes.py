@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 import memtape
 from memtape.errors import Conflict, Invalid
 from memtape.surfaces.caller import Caller
-from memtape.surfaces.cli.notes import add_to
+from memtape.surfaces.cli.main import app
 from memtape.surfaces.registry import all_operations, execute, in_tool_set, params_schema, perform
 
 MANUAL = "# Manual\n\nR3: never risk more than 1 % on a trade.\n"
@@ -36,10 +35,6 @@ def by_a_model(memory: Any, name: str, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def through_cli(db: str, *words: str, expected: int = 0) -> str:
-    app = typer.Typer()
-    group = typer.Typer()
-    add_to(group)
-    app.add_typer(group, name="docs")
     done = CliRunner().invoke(app, ["docs", *words], env={"MEMTAPE_DB": db})
     assert done.exit_code == expected, done.output
     return done.output

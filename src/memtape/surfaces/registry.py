@@ -7,8 +7,8 @@ An operation is a typed function with a docstring:
         \"\"\"List an agent's trades, newest first.\"\"\"
 
 Its name, its input and output models and its description are read from the function, so there is nothing to keep in
-sync. `command` gives it a short command beside the one of its own name; `columns` chooses what its tables show on a
-terminal; `waits` marks one that asks a model, so that a server gives it a thread of its own.
+sync. `columns` chooses what its tables show on a terminal; `waits` marks one that asks a model, so that a server gives it
+a thread of its own. `cli/layout.py` says which command calls it.
 
 The folder `operations/` holds them; `all_operations` imports that folder and returns the register.
 """
@@ -30,6 +30,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from memtape.core.values import invalid_from
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.caller import Caller
+from memtape.surfaces.cli.layout import command_of
 from memtape.surfaces.translate import EVERY_TABLE, Columns, inputs
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ class Operation:
     tools: frozenset[str]
     doc: str
     aliases: tuple[str, ...] = ()
-    command: str | None = None
     columns: Columns = field(default_factory=dict, hash=False)
     waits: bool = False  # it asks a model and may take minutes
 
@@ -75,7 +75,6 @@ def operation(
     writes: bool,
     tools: Collection[str] = (),
     aliases: tuple[str, ...] = (),
-    command: str | None = None,
     columns: Columns | tuple[str, ...] = (),
     waits: bool = False,
     into: dict[str, Operation] = OPERATIONS,
@@ -103,7 +102,6 @@ def operation(
             tools=frozenset(tools),
             doc=cleandoc(function.__doc__ or ""),
             aliases=aliases,
-            command=command,
             columns={EVERY_TABLE: columns} if isinstance(columns, tuple) else columns,
             waits=waits,
         )
@@ -118,8 +116,6 @@ def _check(made: Operation, register: Mapping[str, Operation]) -> None:
     taken = {name for known in register.values() for name in (known.name, *known.aliases)}
     if repeated := taken.intersection((made.name, *made.aliases)):
         raise TypeError(f"operation {made.name}: the name {', '.join(sorted(repeated))} is taken")
-    if made.command is not None and made.command in {known.command for known in register.values()}:
-        raise TypeError(f"operation {made.name}: the command {made.command} is taken")
     if not made.doc:
         raise TypeError(f"operation {made.name} has no docstring")
     if unknown := made.tools.difference(TOOL_SETS):
@@ -229,8 +225,7 @@ def paragraph(known: Operation) -> str:
     """One operation as markdown: its description, what it takes, what it returns."""
     sets = ", ".join(["full", *sorted(known.tools)])
     lines = [f"## {known.name}", "", known.doc, "", f"{'Writes' if known.writes else 'Reads'}. Tool sets: {sets}."]
-    if known.command:
-        lines.append(f"Short command: `memtape {known.command}`.")
+    lines.append(f"Command: `memtape {command_of(known.name)}`.")
     if known.aliases:
         lines.append(f"Aliases: {', '.join(known.aliases)}.")
     lines += ["", "| takes | form | meaning |", "|---|---|---|"]

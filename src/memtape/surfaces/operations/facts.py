@@ -131,7 +131,7 @@ def fact_row(fact: Fact, now: datetime) -> FactRow:
 
 
 @operation(
-    writes=False, command="facts",
+    writes=False,
     columns=("id", "fact", "topic", "confidence", "archived_reason"),
 )  # fmt: skip
 def list_facts(memory: Memory, ask: ListFacts, caller: Caller) -> FactList:

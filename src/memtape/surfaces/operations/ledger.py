@@ -205,7 +205,7 @@ class GetPerformance(AsOf):
 
 
 @operation(
-    writes=False, command="performance",
+    writes=False,
     # The habits have an operation of their own.
     columns={"habits": ("drift_detected",), **dict.fromkeys(("by_weekday", "by_hour", "by_symbol", "by_side"), GROUP_TABLE)},
 )  # fmt: skip
@@ -287,7 +287,7 @@ class LedgerAnswer(Answer):
 
 
 @operation(
-    writes=False, command="ledger",
+    writes=False,
     columns={"rows": TRADE_TABLE, "discrepancies": ("at", "symbol", "why", "fill_id")},
 )  # fmt: skip
 def get_ledger(memory: Memory, ask: AsOf, caller: Caller) -> LedgerAnswer:

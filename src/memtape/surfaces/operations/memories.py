@@ -261,7 +261,6 @@ def evidence_row(evidence: Evidence) -> BaseModel:
     writes=False,
     tools={"trader", "coach"},
     aliases=("recall_similar_trades",),
-    command="recall",
     columns={
         "ranked": ("score", "kind", "tier", "why"),
         "warnings": ("r", "similarity", "why"),
