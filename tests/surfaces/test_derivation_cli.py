@@ -181,7 +181,7 @@ try:
     app(["op", "--help"])
 except SystemExit:
     pass
-heavy = {"numpy", "mcp", "fastapi", "starlette", "apsw", "pydantic", "uvicorn", "anyio", "httpx"}
+heavy = {"numpy", "mcp", "fastapi", "starlette", "apsw", "uvicorn", "anyio", "httpx", "memtape.surfaces.registry"}
 print("HEAVY", sorted(heavy & set(sys.modules)))
 """
     argv = [sys.executable, "-c", code, str(DESK_FILE)]

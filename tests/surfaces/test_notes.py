@@ -120,7 +120,7 @@ def test_on_the_command_line_the_owner_reads_notes_and_decides_on_edits(db, tmp_
         made = execute(memory, "propose_edit", EDIT)
         other = execute(memory, "propose_edit", EDIT | {"new": "2 %"})
     row = f"note\tr-1\tnotes/notes.md\t{noted['start_line']}\t{noted['end_line']}\tWaited. Again."
-    assert row in through_cli(db, "notes")
+    assert row in through_cli(db, "notes", "--columns", "at,kind,run,path,start_line,end_line,text")
     shown = through_cli(db, "proposals")
     assert "+R3: never risk more than 0.5 % on a trade." in shown and "three losses in a row" in shown
     assert "status: rejected" in through_cli(db, "reject", other["id"], "--note", "too much")

@@ -22,7 +22,7 @@ import typer
 from memtape.errors import Invalid
 from memtape.surfaces.cli.groups import Command, Group, command_group, unknown_command
 from memtape.surfaces.cli.layout import COMMANDS, PANELS, OperationCommand, in_words_of_commands
-from memtape.surfaces.cli.printing import answer, reporting
+from memtape.surfaces.cli.printing import answer, print_sentence, reporting
 from memtape.surfaces.translate import Input, inputs, read_pairs
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def conclude(known: Operation, done: Mapping[str, Any], as_json: bool) -> None:
 
     sentence = concluding_sentence(known.name, done)
     if sentence and not as_json:
-        typer.echo(sentence.encode())
+        print_sentence(sentence)
     # The failure is on record; a script that called the command must notice all the same.
     if (known.waits and done.get("result") in FAILED_RESULTS) or (known.name == "reflect_now" and done.get("failed")):
         raise typer.Exit(1)

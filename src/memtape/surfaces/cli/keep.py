@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from memtape.surfaces.cli.options import Db, Json, Owner, open_store
-from memtape.surfaces.cli.printing import answer, on_terminal, reporting
+from memtape.surfaces.cli.printing import answer, on_terminal, print_sentence, reporting
 from memtape.surfaces.cli.sentences import verify_sentence
 
 
@@ -57,7 +57,7 @@ def print_audit(found: dict[str, Any], as_json: bool) -> None:
     shown = {name: value for name, value in found.items() if name != "digests"} if on_terminal() and not as_json else found
     answer(shown, as_json)
     if not as_json:
-        typer.echo(verify_sentence(found).encode())
+        print_sentence(verify_sentence(found))
 
 
 def rebuild(db: Db = None, owner: Owner = None, as_json: Json = False) -> None:

@@ -18,6 +18,7 @@ from memtape.surfaces.cli.tables import cell_text, column_names, printable, shor
 from memtape.surfaces.translate import EVERY_TABLE, Columns, error_report, json_text, problem
 
 INDENT = "  "
+QUIET_WHEN_EMPTY = ("notes", "problems", "warnings")  # lists of which one only says something if there is something
 
 
 @contextmanager
@@ -62,6 +63,11 @@ def answer(data: Mapping[str, Any], as_json: bool = False, columns: Columns | No
     else:
         lines = _plain_lines(summary(data, columns or {}) if wanted is not None else data)
     typer.echo("\n".join(lines).encode())
+
+
+def print_sentence(text: str) -> None:
+    """Print the sentence with which a command ends."""
+    typer.echo("\n".join(_wrapped(text, terminal_width(), "", "") if on_terminal() else [text]).encode())
 
 
 def on_terminal() -> bool:
@@ -154,9 +160,11 @@ def _is_list_of_lines(value: object) -> bool:
 def _terminal_lines(data: Mapping[str, Any], width: int, indent: str = "") -> Iterator[str]:
     """What there is to read, none of the lines wider than the terminal."""
     for name, value in data.items():
-        if value is None or value in ("", {}):
+        if value is None or value in ("", {}) or (value == [] and (indent or name in QUIET_WHEN_EMPTY)):
             continue
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and not any(isinstance(part, Mapping | list) for part in value.values()):
+            yield from _wrapped(f"{name}: {cell_text(value)}", width, indent, indent + INDENT) if cell_text(value) else ()
+        elif isinstance(value, Mapping):
             parts = list(_terminal_lines(value, width, indent + INDENT))
             yield from [f"{indent}{name}:", *parts] if parts else ()
         elif is_table(value):

@@ -12,7 +12,7 @@ from memtape.brokers.headings import FILE_KINDS
 from memtape.surfaces.cli.commands import perform_as_owner, print_operation
 from memtape.surfaces.cli.groups import Command, command_group
 from memtape.surfaces.cli.options import AgentName, ColumnNames, Db, Json, Owner, open_store, progress, say
-from memtape.surfaces.cli.printing import answer, reporting
+from memtape.surfaces.cli.printing import answer, print_sentence, reporting
 from memtape.surfaces.cli.sentences import doctor_sentence
 
 imports_app = command_group("List the imported files, or undo an import.")
@@ -33,7 +33,7 @@ def doctor(db: Db = None, as_json: Json = False, columns: ColumnNames = None) ->
         found = examine(db)
         answer(found, as_json, wanted=columns)
         if not as_json:
-            typer.echo(doctor_sentence(found).encode())
+            print_sentence(doctor_sentence(found))
         if not found["ok"]:
             raise typer.Exit(1)
 

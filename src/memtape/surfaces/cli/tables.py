@@ -28,6 +28,7 @@ LONG_TEXT = 24  # characters: longer prose goes below the row when the table is 
 MAX_TEXT_LINES = 3
 NARROWEST = 40
 DIGITS = 6
+EXACT_BELOW = 1000  # a float below is a score or a share, to four digits; above it counts something
 _DECIMAL = re.compile(r"^[+-]?\d+\.\d+$")
 _TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?(?:\.\d+)?(?:Z|\+00:00)$")
 _NUMBER = re.compile(r"^[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?%?$")
@@ -42,8 +43,11 @@ def table_lines(rows: Sequence[Mapping[str, Any]], *, width: int) -> list[str]:
     """The lines of a table, none wider than `width` unless one id is."""
     width = max(width, NARROWEST)
     columns = [name for name in column_names(rows) if any(row.get(name) not in (None, "", [], {}) for row in rows)]
-    cells = {name: _column([row.get(name) for row in rows]) for name in columns}
-    inside, below = _fitting(columns, cells, width)
+    cells = {name: _column(name, [row.get(name) for row in rows]) for name in columns}
+    prose = {name for name in columns if _is_prose(cells[name])}
+    inside, below = _fitting(columns, cells, prose, width)
+    if len(inside) == 1 and inside[0] in prose:
+        return [line for row in range(len(rows)) for line in _paragraph({name: cells[name][row] for name in columns}, width)]
     widths = {name: max(len(name), *map(len, cells[name])) for name in inside}
     right = {name for name in inside if all(not cell or _NUMBER.match(cell) for cell in cells[name])}
 
@@ -55,35 +59,41 @@ def table_lines(rows: Sequence[Mapping[str, Any]], *, width: int) -> list[str]:
     lines = [line({name: name for name in inside}), line({name: "-" * widths[name] for name in inside})]
     for index in range(len(rows)):
         lines.append(line({name: cells[name][index] for name in inside}))
-        lines += _details({name: cells[name][index] for name in below}, width)
+        lines += _details({name: cells[name][index] for name in below}, prose, width)
     return lines
 
 
-def _fitting(columns: list[str], cells: Mapping[str, list[str]], width: int) -> tuple[list[str], list[str]]:
+def _fitting(columns: list[str], cells: Mapping[str, list[str]], prose: set[str], width: int) -> tuple[list[str], list[str]]:
     """The columns of the table, and those below its rows."""
     inside, below = list(columns), list[str]()
 
     def too_wide() -> bool:
         return sum(max(len(name), *map(len, cells[name])) for name in inside) + len(GAP) * (len(inside) - 1) > width
 
-    for prose in (True, False):
+    for candidates in (prose, set(columns)):
         for name in reversed(columns):
-            if len(inside) > 1 and too_wide() and name in inside and (not prose or _is_prose(cells[name])):
+            if len(inside) > 1 and too_wide() and name in inside and name in candidates:
                 inside.remove(name)
                 below.insert(0, name)
     return inside, below
+
+
+def _paragraph(texts: Mapping[str, str], width: int) -> list[str]:
+    """A row whose every column is prose."""
+    first, *others = (text for text in texts.values() if text)
+    lines = textwrap.wrap(f"- {first}", width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return [*lines, *(line for text in others for line in shortened(text, width))]
 
 
 def _is_prose(texts: Sequence[str]) -> bool:
     return any(len(text) > LONG_TEXT and " " in text for text in texts)
 
 
-def _details(texts: Mapping[str, str], width: int) -> list[str]:
-    """The lines below a row: first what is short, named, then each long text."""
-    short = [f"{name} {text}" for name, text in texts.items() if text and not _is_prose([text])]
-    lines = _joined(short, width)
-    for text in texts.values():
-        if text and _is_prose([text]):
+def _details(texts: Mapping[str, str], prose: set[str], width: int) -> list[str]:
+    """The lines below a row: first what is short, named, then the texts."""
+    lines = _joined([f"{name} {text}" for name, text in texts.items() if text and name not in prose], width)
+    for name, text in texts.items():
+        if text and name in prose:
             lines += shortened(text, width)
     return lines
 
@@ -111,9 +121,11 @@ def shortened(text: str, width: int, indent: str = INDENT) -> list[str]:
     return [*lines[: MAX_TEXT_LINES - 1], f"{last} …"]
 
 
-def _column(values: Sequence[Any]) -> list[str]:
-    """The cells of a column. Times are written to the minute if none of them has seconds."""
+def _column(name: str, values: Sequence[Any]) -> list[str]:
+    """The cells of a column. Times are written to the minute if none of them has seconds, multiples of R to two places."""
     texts = [cell_text(value) for value in values]
+    if name == "r" or name.endswith("_r"):
+        texts = [f"{float(text):.2f}" if _NUMBER.match(text) else text for text in texts]
     times = [_TIME.match(text) for text in texts]
     if not any(times):
         return texts
@@ -135,18 +147,22 @@ def cell_text(value: Any) -> str:
     """A value in a cell: one line, and only characters that a terminal shows.
 
     >>> cell_text(["a", "b"]), cell_text({"regime": "ranging", "n": 3}), cell_text(True), cell_text(0.123456789)
-    ('a, b', 'regime ranging, n 3', 'yes', '0.123457')
+    ('a, b', 'regime ranging, n 3', 'yes', '0.1235')
+    >>> cell_text([{"path": "manual.md", "size": 12}, {"path": "notes.md", "size": 3}])
+    'manual.md, notes.md'
     """
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:.4g}" if abs(value) < EXACT_BELOW else f"{value:.10g}"
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {cell_text(part)}" for name, part in value.items() if part not in (None, "", [], {}))
     if isinstance(value, list):
-        return ", ".join(cell_text(part) for part in value)
+        # A row inside a cell is named by its first column.
+        parts = (next(iter(part.values()), None) if isinstance(part, Mapping) else part for part in value)
+        return ", ".join(text for text in map(cell_text, parts) if text)
     return short_figure(printable(" ".join(value.split()))) if isinstance(value, str) else json.dumps(value)
 
 

@@ -190,7 +190,7 @@ class ListChats(OfOwner):
     limit: Annotated[int, Field(ge=1, le=500, description="how many, the last active first")] = 20
 
 
-@operation(writes=False, columns=("id", "title", "mode", "turns", "cost_usd", "last_at"))
+@operation(writes=False, columns=("id", "last_at", "mode", "turns", "cost_usd", "title"))
 def list_chats(memory: Memory, ask: ListChats, caller: Caller) -> ChatList:
     """List the chats with the coach, the last active first. Owner only."""
     caller.require_owner("list the chats")

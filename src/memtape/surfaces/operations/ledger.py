@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 GROUP_TABLE = ("name", "n", "net_pnl_usd", "win_rate", "profit_factor", "mean_r")
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 MAX_NAMED_VALUES = 20  # in an error
-TRADE_TABLE = ("entry_at", "exit_at", "symbol", "side", "entry_price", "exit_price", "net_pnl_usd", "pnl_r")
+TRADE_TABLE = ("id", "entry_at", "symbol", "side", "net_pnl_usd", "pnl_r", "exit_at", "exit_trigger")
 
 
 # The columns of a trade by which a page may be sorted, beside the short names.
@@ -187,7 +187,7 @@ class OpenPositions(Answer):
     n: Annotated[int, Field(description="how many")]
 
 
-@operation(writes=False, columns=("entry_at", "symbol", "side", "qty_open", "entry_price", "stop_price", "mfe_usd", "mae_usd"))
+@operation(writes=False, columns=("id", "entry_at", "symbol", "side", "qty_open", "entry_price", "stop_price", "net_pnl_usd"))
 def get_open_positions(memory: Memory, ask: AsOf, caller: Caller) -> OpenPositions:
     """List an agent's open trades, with realised PnL and excursions so far."""
     found = agent_of(memory, ask).ledger.trades(status="open", as_of=ask.as_of, head=ask.head)
@@ -288,7 +288,7 @@ class LedgerAnswer(Answer):
 
 @operation(
     writes=False,
-    columns={"rows": TRADE_TABLE, "discrepancies": ("at", "symbol", "why", "fill_id")},
+    columns={"rows": TRADE_TABLE, "discrepancies": ("at", "symbol", "why", "fill_id", "ledger_qty", "broker_qty")},
 )  # fmt: skip
 def get_ledger(memory: Memory, ask: AsOf, caller: Caller) -> LedgerAnswer:
     """Get an agent's whole ledger: every trade by entry time, totals, and records that do not agree."""
@@ -329,7 +329,7 @@ class DecisionsAnswer(Answer):
     n: Annotated[int, Field(description="how many")]
 
 
-@operation(writes=False, columns=("t", "symbol", "action", "side", "stop", "confidence", "reason"))
+@operation(writes=False, columns=("id", "symbol", "action", "side", "t", "stop", "confidence", "reason"))
 def get_decisions(memory: Memory, ask: GetDecisions, caller: Caller) -> DecisionsAnswer:
     """List an agent's decisions, newest first, including decisions not to trade, each with its run."""
     found = agent_of(memory, ask).ledger.decisions(
