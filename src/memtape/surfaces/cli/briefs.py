@@ -9,7 +9,7 @@ import typer
 from memtape.surfaces.cli.commands import context_object, perform_as_owner
 from memtape.surfaces.cli.groups import Command, command_group
 from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store, say
-from memtape.surfaces.cli.printing import answer, reporting
+from memtape.surfaces.cli.printing import answer, print_sentence, reporting
 
 CONTEXT_HELP = "The situation, like session=london,regime=ranging, or JSON; default: the last known one."
 lessons_app = command_group("The lessons of an agent: what its closed trades teach.")
@@ -66,4 +66,4 @@ def lessons_diff(
                  "kept": ((" ", "after"),)}  # fmt: skip
         for change in found["changes"]:
             for sign, side in signs[change["what"]]:
-                typer.echo(f"{sign} [{change['slot']}] {change[side]}")
+                print_sentence(f"{sign} [{change['slot']}] {change[side]}", "  ")

@@ -65,9 +65,10 @@ def answer(data: Mapping[str, Any], as_json: bool = False, columns: Columns | No
     typer.echo("\n".join(lines).encode())
 
 
-def print_sentence(text: str) -> None:
-    """Print the sentence with which a command ends."""
-    typer.echo("\n".join(_wrapped(text, terminal_width(), "", "") if on_terminal() else [text]).encode())
+def print_sentence(text: str, indent: str = "") -> None:
+    """Print a sentence; on a terminal it goes on below, after `indent`, and characters that steer it are shown."""
+    text = printable(text)
+    typer.echo("\n".join(_wrapped(text, terminal_width(), "", indent) if on_terminal() else [text]).encode())
 
 
 def on_terminal() -> bool:
