@@ -12,8 +12,6 @@ from typer.testing import CliRunner
 
 import memtape
 from memtape.runners.conduct import RunTask, conduct_run, reexamine
-from memtape.sim.demo import fill_demo
-from memtape.sim.demo_documents import fill_documents
 from memtape.surfaces.cli.layout import BY_HAND, COMMANDS, command_of
 from memtape.surfaces.cli.main import app
 from memtape.surfaces.cli.printing import summary
@@ -34,13 +32,14 @@ FILE = REAL / "nof1_alpha_arena_s1_trades_2025-10.csv.gz"
 def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The demo, with something of each kind that a command lists."""
     pytest.importorskip("bokeh_sampledata")
-    folder = tmp_path_factory.mktemp("demo")
-    db = str(folder / "demo.db")
+    db = str(tmp_path_factory.mktemp("demo") / "demo.db")
+    filled = CliRunner().invoke(app, ["demo", "--db", db])
+    assert filled.exit_code == 0, filled.output
+    assert f"memtape trades --agent {AGENT} --db {db}\n" in filled.stdout, "it says what to try"
+    assert CliRunner().invoke(app, ["demo", "--db", db]).stdout == filled.stdout, "a second time it stays as it is"
     with memtape.open(db) as memory, pytest.MonkeyPatch.context() as patch:
         patch.setenv("MEMTAPE_CHAT_MODEL", "openai/gpt-5-mini")  # a chat is started, nothing is sent
         patch.setenv("OPENAI_API_KEY", "key-of-the-owner")
-        fill_demo(memory)
-        fill_documents(memory, folder / "workspace")
         for name, ask in FURTHER:
             execute(memory, name, ask)
         runner = ScriptedRunner(BUY, HELD)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
 from inspect import cleandoc, signature
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
+from memtape.core.near_names import meant
 from memtape.core.values import invalid_from
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.caller import Caller
@@ -160,8 +160,7 @@ def find(name: str, operations: Mapping[str, Operation] | None = None) -> Operat
     for known in operations.values():
         if name in known.aliases:
             return known
-    near = get_close_matches(name, operations, n=3)
-    raise Unknown("operation", "operation", name, f"Did you mean {' or '.join(near)}?" if near else "")
+    raise Unknown("operation", "operation", name, meant(name, operations))
 
 
 def perform(memory: Memory, known: Operation, data: object, caller: Caller) -> dict[str, Any]:

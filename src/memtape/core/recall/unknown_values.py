@@ -2,11 +2,14 @@
 
 Such a question is legal and its answer is true, but a spelling mistake looks the same as an absence. The note names what exists.
 
+>>> from dataclasses import replace
 >>> known = KnownValues(symbols=("BTC-USD", "BTCUSDT", "EURUSD"), sessions=("asia", "london"))
 >>> label_notes({"session": "frankfurtt", "regime": None}, known)
 ["no memory has session 'frankfurtt'; known: asia, london"]
 >>> symbol_notes("BTCUSD", known), symbol_notes("EURUSD", known)
 (['no memory of BTCUSD; did you mean BTC-USD or BTCUSDT?'], [])
+>>> label_notes({"session": "lonon"}, known), strategy_notes("brekout", replace(known, strategies=("breakout",)))
+(["no memory has session 'lonon'; did you mean london?"], ["no memory of the strategy 'brekout'; did you mean breakout?"])
 >>> label_notes({"regime": "ranging"}, known)
 ['no memory has a regime']
 >>> symbol_notes("XAUUSD", known)
@@ -19,10 +22,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from memtape.core.near_names import MAX_NEAR, either, near_names
 from memtape.core.observed import ANY
 
-NEAR_RATIO = 0.8  # how alike two symbols are, letters and digits only, of which one may be meant for the other
-MAX_NEAR, MAX_KNOWN = 3, 8  # how many are named
+NEAR_SYMBOL_RATIO = 0.75  # how alike two symbols are, letters and digits only, of which one may be meant for the other
+MAX_KNOWN = 8  # how many are named
 _FIELDS = (("regime", "regimes"), ("volatility_regime", "volatilities"), ("session", "sessions"))
 
 
@@ -34,6 +38,7 @@ class KnownValues:
     regimes: tuple[str, ...] = ()
     volatilities: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
+    strategies: tuple[str, ...] = ()
 
 
 def label_notes(asked: Mapping[str, object], known: KnownValues) -> list[str]:
@@ -45,7 +50,10 @@ def label_notes(asked: Mapping[str, object], known: KnownValues) -> list[str]:
         value, existing = asked.get(field), getattr(known, values)
         if isinstance(value, str) and value != ANY and value not in existing:
             name = field.removesuffix("_regime")
-            found.append(f"no memory has {name} '{value}'; {_known(existing)}" if existing else f"no memory has a {name}")
+            if near := near_names(value, existing):
+                found.append(f"no memory has {name} '{value}'; did you mean {either(near)}?")
+            else:
+                found.append(f"no memory has {name} '{value}'; {_known(existing)}" if existing else f"no memory has a {name}")
     return found
 
 
@@ -54,8 +62,17 @@ def symbol_notes(asked: str | None, known: KnownValues) -> list[str]:
     if asked is None or asked in known.symbols or not known.symbols:
         return []
     if near := near_symbols(asked, known.symbols):
-        return [f"no memory of {asked}; did you mean {_either(near)}?"]
+        return [f"no memory of {asked}; did you mean {either(near)}?"]
     return [f"no memory of {asked}; {_known(known.symbols)}"]
+
+
+def strategy_notes(asked: str | None, known: KnownValues) -> list[str]:
+    """Returns a note if no memory has the strategy of a question."""
+    if asked is None or asked in known.strategies or not known.strategies:
+        return []
+    if near := near_names(asked, known.strategies):
+        return [f"no memory of the strategy '{asked}'; did you mean {either(near)}?"]
+    return [f"no memory of the strategy '{asked}'; {_known(known.strategies)}"]
 
 
 def near_symbols(asked: str, symbols: Sequence[str]) -> list[str]:
@@ -66,7 +83,7 @@ def near_symbols(asked: str, symbols: Sequence[str]) -> list[str]:
     """
     plain = _letters(asked)
     rated = [(SequenceMatcher(None, plain, _letters(each)).ratio(), each) for each in symbols]
-    near = [(-ratio, each) for ratio, each in rated if ratio >= NEAR_RATIO or _begins(plain, _letters(each))]
+    near = [(-ratio, each) for ratio, each in rated if ratio >= NEAR_SYMBOL_RATIO or _begins(plain, _letters(each))]
     return [each for _, each in sorted(near)][:MAX_NEAR]
 
 
@@ -83,7 +100,3 @@ def _known(values: Sequence[str]) -> str:
     values = sorted(values, key=lambda value: (value.lower(), value))
     more = f" and {len(values) - MAX_KNOWN} more" if len(values) > MAX_KNOWN else ""
     return f"known: {', '.join(values[:MAX_KNOWN])}{more}"
-
-
-def _either(symbols: Sequence[str]) -> str:
-    return symbols[0] if len(symbols) == 1 else f"{', '.join(symbols[:-1])} or {symbols[-1]}"

@@ -186,7 +186,7 @@ class ViewAtHead(View):
 
         return KnownValues(
             symbols=values("symbol"), regimes=values("regime"),
-            volatilities=values("volatility_regime"), sessions=values("session"),
+            volatilities=values("volatility_regime"), sessions=values("session"), strategies=values("strategy"),
         )  # fmt: skip
 
     def beliefs(self) -> list[Belief]:

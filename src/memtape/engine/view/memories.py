@@ -18,7 +18,7 @@ from memtape.core.observed import Side, Situation
 from memtape.core.original.forms import ScoreForm, score_forms
 from memtape.core.recall.query import AffectContext, Query, RecallParameters
 from memtape.core.recall.reference import Recalled
-from memtape.core.recall.unknown_values import label_notes, symbol_notes
+from memtape.core.recall.unknown_values import label_notes, strategy_notes, symbol_notes
 from memtape.engine.view.plans import plans_for_recall
 from memtape.engine.view.situation import current_situation
 from memtape.engine.view.view import AnswerBasis, TradeFilter, View
@@ -50,23 +50,23 @@ class RecallQuestion:
 def recall_situation(view: View, question: RecallQuestion) -> tuple[Recalled, Query, AnswerBasis]:
     """What memory has to say about a situation: ranked memories, warnings of losses, evidence."""
     query = recall_query(view, question)
-    basis = replace(view.basis(), notes=question_notes(view, question.stated, question.symbol))
+    basis = replace(view.basis(), notes=question_notes(view, question.stated, question.symbol, question.strategy))
     beliefs = view.beliefs() if "semantic" in question.memory_types else []
     plans = plans_for_recall(view.plan_states()) if "prospective" in question.memory_types else []
     return view.recall(query, beliefs, plans), query, basis
 
 
-def question_notes(view: View, stated: Situation | None, symbol: str | None) -> tuple[str, ...]:
+def question_notes(view: View, stated: Situation | None, symbol: str | None, strategy: str | None = None) -> tuple[str, ...]:
     """What a question asks for and no memory has; the labels that the caller stated, not those that bars show."""
     labels = {} if stated is None else {name: getattr(stated, name) for name in Situation.__slots__}
     symbol = symbol or (stated.symbol if stated is not None else None)
-    if symbol is None and not any(labels.get(name) for name in ("regime", "volatility_regime", "session")):
+    if symbol is None and strategy is None and not any(labels.get(name) for name in ("regime", "volatility_regime", "session")):
         return ()
     known = view.known_values()
     if symbol is not None and symbol not in known.symbols:
         # What is held for the first time is no memory yet, but no mistake either.
         known = replace(known, symbols=tuple(sorted({*known.symbols, *view.held_symbols()})))
-    return (*symbol_notes(symbol, known), *label_notes(labels, known))
+    return (*symbol_notes(symbol, known), *strategy_notes(strategy, known), *label_notes(labels, known))
 
 
 def recall_query(view: View, question: RecallQuestion) -> Query:
@@ -120,7 +120,7 @@ def habits(view: View, *, strategy: str | None = None, symbol: str | None = None
     episodes = view.latest_episodes(HABIT_TRADES, symbol=symbol, strategy=strategy)
     found = behaviour(episodes, _realised(view, trades), claims_count=view.claims_count, money=view.money_unit())
     basis = AnswerBasis.of(view.as_of, view.claims_count, episodes)
-    return found, basis if episodes else replace(basis, notes=question_notes(view, None, symbol))
+    return found, basis if episodes else replace(basis, notes=question_notes(view, None, symbol, strategy))
 
 
 def habits_by_group(view: View, limit: int = 50) -> list[Behaviour]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from memtape.core.items import StoredItem
+from memtape.core.near_names import meant
 from memtape.core.skills import Agent, Skill
 from memtape.core.values import read
 from memtape.engine.view.view import View
@@ -43,8 +44,21 @@ def agent_named(owner: Tables, id: str, cutoff: Cutoff = EVERYTHING) -> Agent:
     """An agent by its id; raises Unknown if there is none."""
     found = find_agent(owner, id, cutoff)
     if found is None:
-        raise Unknown("agent", "agent", id, "List them with list_agents, or make it with create_agent")
+        raise unknown_agent(owner, id, cutoff, "List them with list_agents, or make it with create_agent")
     return found
+
+
+def unknown_agent(owner: Tables, id: str, cutoff: Cutoff = EVERYTHING, fix: str = "List them with list_agents") -> Unknown:
+    """The error for an agent that does not exist, with the agents that may be meant."""
+    deleted = {item.key for item in owner.items("agent_deleted", cutoff)}
+    known = [item.key for item in owner.items("agent", cutoff) if item.key not in deleted]
+    return Unknown("agent", "agent", id, " ".join(filter(None, (meant(id, known), fix))))
+
+
+def unknown_skill(owner: Tables, id: str, cutoff: Cutoff = EVERYTHING, fix: str = "List them with list_skills") -> Unknown:
+    """The error for a skill that does not exist, with the skills that may be meant."""
+    known = dict.fromkeys(item.symbol for item in owner.items("skill", cutoff))
+    return Unknown("skill", "skill", id, " ".join(filter(None, (meant(id, known), fix))))
 
 
 def skill_of(owner: Tables, agent: Agent, cutoff: Cutoff = EVERYTHING) -> tuple[Skill, int]:

@@ -255,6 +255,7 @@ class StoredView(View):
             regimes=names_present(columns.regime_code, columns.regimes, mask),
             volatilities=names_present(columns.volatility_code, columns.volatilities, mask),
             sessions=names_present(columns.session_code, columns.sessions, mask),
+            strategies=names_present(columns.strategy_code, columns.strategies, mask),
         )
 
     def beliefs(self) -> list[Belief]:

@@ -45,8 +45,8 @@ def brief(
             typer.echo(found["text"])
             say(f"{found['tokens']} tokens ({found['counted_by']}), digest {found['digest'][:12]}, as of {found['as_of']}, "
                 f"head {found['head']}, owner_head {found['owner_head']}")  # fmt: skip
-            for warning in found["warnings"]:
-                say(warning)
+            for remark in (*found["warnings"], *found["notes"]):
+                say(remark)
 
 
 @lessons_app.command("diff", cls=Command, short_help="Compare two notes of lessons.")

@@ -87,15 +87,20 @@ def restore(
 
 
 def export(
-    path: Annotated[Path, typer.Argument(help="A new file (jsonl, markdown) or folder (csv, parquet).")],
-    form: Annotated[str, typer.Option("--format", help="jsonl, csv, parquet or markdown.")] = "jsonl",
+    path: Annotated[Path, typer.Argument(help="A new file (.jsonl, .csv, .parquet, .md), or a folder with --format.")],
+    form: Annotated[str | None, typer.Option("--format", help="jsonl, csv, parquet or markdown; default: the ending.")] = None,
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Export everything. jsonl, csv and parquet can be restored, to the same digests."""
-    with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.engine.proof.transfer import export_store as leave
+    """Export everything; the ending of the file is the format.
 
-        answer({"path": str(path.absolute()), "format": form, "rows": leave(memory, path, form)}, as_json)
+    A .jsonl file, and a folder with --format csv or parquet, can be restored, to the same digests. A .csv or .parquet file holds
+    the trades, for a spreadsheet; a .md file is to be read.
+    """
+    with reporting(as_json), open_store(db, owner) as memory:
+        from memtape.engine.proof.transfer import export_format, export_store
+
+        chosen = export_format(path, form)
+        answer({"path": str(path.absolute()), "format": chosen, "rows": export_store(memory, path, chosen)}, as_json)
 
 
 def migrate(db: Db = None, as_json: Json = False) -> None:

@@ -19,6 +19,7 @@ from memtape.core.ledger.performance import trade_totals
 from memtape.core.ledger.trade_page import SORT_FIELDS, DateName, SortName, TradeOutcome, TradePage
 from memtape.core.ledger.trades import Trade, entry_order
 from memtape.core.ledger.trades import money_text as money
+from memtape.core.near_names import meant
 from memtape.core.observed import Decision, Situation
 from memtape.core.values import Key, Label, Symbol, Time
 from memtape.engine.view.ledger import MoneyTotals, ledger_totals
@@ -151,7 +152,8 @@ def _refuse_unknown_values(page: TradePage, in_use: Mapping[str, Sequence[str]])
         if asked is not None and asked not in accepted:
             known = ", ".join(accepted[:MAX_NAMED_VALUES]) + (", ..." if len(accepted) > MAX_NAMED_VALUES else "")
             field = kinds.get(name, name)
-            problems.append(FieldProblem(field, f"no trade has the {field} '{asked}'", f"Use one of: {known}" if known else ""))
+            fix = " ".join(filter(None, (meant(asked, accepted), f"Use one of: {known}" if known else "")))
+            problems.append(FieldProblem(field, f"no trade has the {field} '{asked}'", fix))
     if problems:
         first, *rest = problems
         raise Invalid(first.field, first.problem, first.fix, *rest)
@@ -327,16 +329,17 @@ class DecisionsAnswer(Answer):
     agent: Annotated[str, Field(description="the agent")]
     decisions: Annotated[list[DecisionRow], Field(description="newest first")]  # type: ignore[valid-type]
     n: Annotated[int, Field(description="how many")]
+    notes: Annotated[list[str], Field(description="what you asked for and no decision has, with what exists")]
 
 
 @operation(writes=False, columns=("id", "symbol", "action", "side", "t", "stop", "confidence", "reason"))
 def get_decisions(memory: Memory, ask: GetDecisions, caller: Caller) -> DecisionsAnswer:
     """List an agent's decisions, newest first, including decisions not to trade, each with its run."""
-    found = agent_of(memory, ask).ledger.decisions(
-        symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before
-    )
+    handle = agent_of(memory, ask)
+    found = handle.ledger.decisions(symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before)
+    notes = handle.memories.notes(symbol=ask.symbol, as_of=ask.as_of, head=ask.head) if ask.symbol and not found else []
     rows = [DecisionRow(**plain(row.decision), known_at=optional_time_text(row.known_at), tick=row.tick) for row in found]
-    return DecisionsAnswer(agent=ask.agent or DEFAULT_AGENT, decisions=rows, n=len(rows))
+    return DecisionsAnswer(agent=ask.agent or DEFAULT_AGENT, decisions=rows, n=len(rows), notes=notes)
 
 
 class EquityPoint(Answer):
