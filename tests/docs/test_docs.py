@@ -3,7 +3,7 @@
 On a page of README.md and docs/, in the order in which they stand and in one empty folder:
 
 - a `python` block runs; a `text` block after it is what it prints;
-- a `console` block runs its `$ memtape ...` lines; what stands below each, if anything, is what it prints. A command must
+- a `console` block runs its `$ memtape ...` lines as on a terminal of 80 columns; what stands below each, if anything, is what it prints. A command must
   succeed unless `$ echo $?` follows it. A backslash at the end continues a command on the next line;
 - a block with `file=NAME` beside its language is put into that file.
 
@@ -29,6 +29,7 @@ from typer.testing import CliRunner
 
 from memtape import errors
 from memtape.settings import SETTINGS
+from memtape.surfaces.cli import printing
 from memtape.surfaces.cli.layout import COMMANDS, PANELS
 from memtape.surfaces.cli.main import app
 from memtape.surfaces.cli.reference import write_reference
@@ -124,6 +125,9 @@ def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypat
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("MEMTAPE_DB", str(tmp_path / "memory.db"))
     monkeypatch.delenv("MEMTAPE_OWNER", raising=False)
+    # A reader sits at a terminal of 80 columns.
+    monkeypatch.setattr(printing, "on_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
     reader = Reader(page)
     with coach_at_hand(page, monkeypatch):
         for block in blocks(page):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from memtape.surfaces.cli import printing
 from memtape.surfaces.cli.options import Db, Json, Owner, open_store
-from memtape.surfaces.cli.printing import answer, on_terminal, print_sentence, reporting
-from memtape.surfaces.cli.sentences import verify_sentence
+from memtape.surfaces.cli.printing import answer, print_sentence, reporting
+from memtape.surfaces.cli.sentences import rebuild_sentence, verify_sentence
 
 
 def verify(
@@ -26,7 +28,7 @@ def verify(
         found = prove(memory, heads)
         if export_heads:
             export_heads.write_text(json.dumps({"heads": found.heads}, indent=1) + "\n", encoding="utf-8")
-        print_audit(_audit(found), as_json)
+        print_audit(_audit(found), as_json, verify_sentence)
         if not found.ok:
             raise typer.Exit(4)
         if found.needs_rebuild:
@@ -52,12 +54,12 @@ def _audit(found: Any) -> dict[str, Any]:
             "digests": found.digests, "needs_rebuild": found.needs_rebuild}  # fmt: skip
 
 
-def print_audit(found: dict[str, Any], as_json: bool) -> None:
+def print_audit(found: dict[str, Any], as_json: bool, sentence: Callable[[Mapping[str, Any]], str]) -> None:
     """Print what was proved, and one sentence. The digests of tables are for programs: a terminal shows the rest."""
-    shown = {name: value for name, value in found.items() if name != "digests"} if on_terminal() and not as_json else found
-    answer(shown, as_json)
+    for_people = printing.on_terminal() and not as_json
+    answer({name: value for name, value in found.items() if name != "digests" or not for_people}, as_json)
     if not as_json:
-        print_sentence(verify_sentence(found))
+        print_sentence(sentence(found))
 
 
 def rebuild(db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
@@ -65,7 +67,7 @@ def rebuild(db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
     with reporting(as_json), open_store(db, owner) as memory:
         from memtape.engine.proof.audit import rebuild_store
 
-        print_audit(_audit(rebuild_store(memory)), as_json)
+        print_audit(_audit(rebuild_store(memory)), as_json, rebuild_sentence)
 
 
 def backup(path: Annotated[Path, typer.Argument(help="A new file.")], db: Db = None, as_json: Json = False) -> None:

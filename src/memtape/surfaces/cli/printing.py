@@ -18,6 +18,7 @@ from memtape.surfaces.cli.tables import cell_text, column_names, printable, shor
 from memtape.surfaces.translate import EVERY_TABLE, Columns, error_report, json_text, problem
 
 INDENT = "  "
+MAX_JOINED = 10  # values of an object that stand on one line
 QUIET_WHEN_EMPTY = ("notes", "problems", "warnings")  # lists of which one only says something if there is something
 
 
@@ -163,11 +164,8 @@ def _terminal_lines(data: Mapping[str, Any], width: int, indent: str = "") -> It
     for name, value in data.items():
         if value is None or value in ("", {}) or (value == [] and (indent or name in QUIET_WHEN_EMPTY)):
             continue
-        if isinstance(value, Mapping) and not any(isinstance(part, Mapping | list) for part in value.values()):
-            yield from _wrapped(f"{name}: {cell_text(value)}", width, indent, indent + INDENT) if cell_text(value) else ()
-        elif isinstance(value, Mapping):
-            parts = list(_terminal_lines(value, width, indent + INDENT))
-            yield from [f"{indent}{name}:", *parts] if parts else ()
+        if isinstance(value, Mapping):
+            yield from _object_lines(name, value, width, indent)
         elif is_table(value):
             yield f"{indent}{name}:"
             yield from (f"{indent}{line}" for line in table_lines(value, width=width - len(indent)))
@@ -179,8 +177,30 @@ def _terminal_lines(data: Mapping[str, Any], width: int, indent: str = "") -> It
             yield f"{indent}{name}:"
             yield from (indent + printable(line) for line in value.split("\n"))
         else:
-            text = "none" if value == [] else short_time(cell_text(value))
+            text = "none" if value == [] else cell_text(_with_short_times(value))
             yield from _wrapped(f"{name}: {text}", width, indent, indent + INDENT)
+
+
+def _object_lines(name: str, value: Mapping[str, Any], width: int, indent: str) -> Iterator[str]:
+    """An object: a few short values on one line, with its tables and objects below; many values one by one."""
+    short = {key: part for key, part in value.items() if not isinstance(part, Mapping | list) and part not in (None, "")}
+    below: Mapping[str, Any] = {key: part for key, part in value.items() if key not in short}
+    if len(short) > MAX_JOINED or any("\n" in str(part) for part in short.values()):
+        short, below = {}, value
+    parts = list(_terminal_lines(below, width, indent + INDENT))
+    if short:
+        yield from _wrapped(f"{name}: {cell_text(_with_short_times(short))}", width, indent, indent + INDENT)
+        yield from parts
+    elif parts:
+        yield from (f"{indent}{name}:", *parts)
+
+
+def _with_short_times(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _with_short_times(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_with_short_times(part) for part in value]
+    return short_time(value) if isinstance(value, str) else value
 
 
 def _wrapped(text: str, width: int, first: str, others: str) -> list[str]:

@@ -14,6 +14,7 @@ from memtape.surfaces.cli.groups import Command, command_group
 from memtape.surfaces.cli.options import AgentName, ColumnNames, Db, Json, Owner, open_store, progress, say
 from memtape.surfaces.cli.printing import answer, print_sentence, reporting
 from memtape.surfaces.cli.sentences import doctor_sentence
+from memtape.surfaces.translate import json_text
 
 imports_app = command_group("List the imported files, or undo an import.")
 
@@ -22,7 +23,9 @@ def init(db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
     """Create the store and print its MCP configuration."""
     with reporting(as_json), open_store(db, owner) as memory:
         block = {"mcpServers": {"memtape": {"command": "memtape", "args": ["mcp", "--db", memory.url]}}}
-        answer({"db": memory.url, "owner": memory.owner, "schema": memory.database.schema(), "mcp": block}, as_json)
+        # For people it is JSON too: it is copied into the settings of a client.
+        shown = block if as_json else json_text(block, indent=2)
+        answer({"db": memory.url, "owner": memory.owner, "schema": memory.database.schema(), "mcp": shown}, as_json)
 
 
 def doctor(db: Db = None, as_json: Json = False, columns: ColumnNames = None) -> None:

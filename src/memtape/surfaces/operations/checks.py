@@ -75,6 +75,7 @@ class CheckAnswer(Basis):
         "reasons": ("weighs", "text", "source"),
         "warnings": ("id", "r", "unit", "similarity", "why"),
         "evidence": EVIDENCE_FIGURES,
+        "hint": ("reasons",),
         "plans": ("id", "status", "action", "size_factor", "reasoning"),
         "beliefs": ("id", "status", "confidence", "sentence"),
         "events": ("t", "kind", "impact", "title", "id"),

@@ -253,7 +253,7 @@ def warned_row(item: LossWarning, currency: str) -> WarnedItem:
 
 
 # What a terminal shows of the evidence.
-EVIDENCE_FIGURES = ("n_trades", "n_eff", "win_rate", "mean_r", "median_r", "worst_r", "worst_id", "r_source")
+EVIDENCE_FIGURES = ("n_trades", "n_eff", "win_rate", "mean_r", "median_r", "worst_r", "worst_id", "r_source", "hint")
 
 
 def evidence_row(evidence: Evidence) -> BaseModel:
@@ -272,6 +272,7 @@ def evidence_row(evidence: Evidence) -> BaseModel:
         "near_misses": ("id", "score", "why"),
         "worth_testing": ("why",),
         "evidence": EVIDENCE_FIGURES,
+        "hint": ("reasons",),
     },
 )
 def recall_memories(memory: Memory, ask: RecallMemories, caller: Caller) -> Recollected:

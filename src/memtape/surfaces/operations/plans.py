@@ -156,7 +156,7 @@ class NamePlan(OfAgent):
 def confirm_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
     """Confirm a proposed plan: it is active from now on. Owner only."""
     if caller.is_model:
-        fix = f"Ask the owner to confirm it: memtape confirm-plan --plan-id {ask.plan_id}"
+        fix = f"Ask the owner to confirm it: memtape plans confirm {ask.plan_id}"
         raise Invalid("plan_id", "owner only, permission denied for a model", fix)
     plans = agent_of(memory, ask).plans
     return _plan_answer(plans, plans.confirm(ask.plan_id))
