@@ -10,7 +10,8 @@ Its name, its input and output models and its description are read from the func
 sync. `columns` chooses what its tables show on a terminal; `waits` marks one that asks a model, so that a server gives it
 a thread of its own. `cli/layout.py` says which command calls it.
 
-The folder `operations/` holds them; `all_operations` imports that folder and returns the register.
+The folder `operations/` holds them; `all_operations` imports that folder and returns the register. `operation_named` imports only
+the module of one operation, so that a command starts quickly.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from inspect import cleandoc, signature
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
@@ -126,10 +128,30 @@ def _check(made: Operation, register: Mapping[str, Operation]) -> None:
         raise TypeError(f"operation {made.name}: {', '.join(bare)} of {made.params.__name__} has no description")
 
 
+OPERATIONS_FOLDER = Path(__file__).with_name("operations")
+OPERATIONS_PACKAGE = "memtape.surfaces.operations"
+
+
+@lru_cache(maxsize=1)
 def all_operations() -> Mapping[str, Operation]:
-    """The complete register."""
-    import_module("memtape.surfaces.operations")
-    return OPERATIONS
+    """The complete register, by module and in the order of the source, whatever was imported first."""
+    for module in _operation_modules():
+        import_module(f"{OPERATIONS_PACKAGE}.{module.stem}")
+    found = sorted(OPERATIONS.values(), key=lambda known: (known.run.__module__, known.run.__code__.co_firstlineno))
+    return {known.name: known for known in found}
+
+
+def operation_named(name: str) -> Operation:
+    """An operation by its own name or an alias; imports its module alone if it can be found without the others."""
+    if name not in OPERATIONS:
+        for module in _operation_modules():
+            if f"\ndef {name}(" in module.read_text(encoding="utf-8"):
+                import_module(f"{OPERATIONS_PACKAGE}.{module.stem}")
+    return OPERATIONS[name] if name in OPERATIONS else find(name)
+
+
+def _operation_modules() -> list[Path]:
+    return sorted(each for each in OPERATIONS_FOLDER.glob("*.py") if not each.stem.startswith("_"))
 
 
 def tool_set(name: str) -> ToolSet:

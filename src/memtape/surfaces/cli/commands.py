@@ -11,15 +11,17 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memtape.errors import Invalid
+from memtape.errors import Invalid, Unknown
 from memtape.surfaces.cli.groups import Command, Group, command_group, unknown_command
 from memtape.surfaces.cli.layout import COMMANDS, PANELS, OperationCommand, in_words_of_commands
 from memtape.surfaces.cli.printing import answer, print_sentence, reporting
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 
     OpenMemory = Callable[[str | None, str | None], Memory]
     Load = Callable[[], Mapping[str, Operation]]
+    LoadOne = Callable[[str], Operation]
 
+_OPERATION = re.compile(r"^@operation\(.*?^def (\w+)\(", re.MULTILINE | re.DOTALL)
 LISTED_KEYWORDS = ("writes", "aliases")
 OPERATIONS_FILE = Path(__file__).parents[1] / "operations"
 INPUT_HELP = "All fields as one JSON object, @FILE or - (stdin). Options override its fields."
@@ -69,11 +73,11 @@ def _listed(module: ast.Module, noun: str) -> Iterator[Listed]:
                 yield Listed(node.name, noun, (ast.get_docstring(node) or "").partition("\n")[0], **shown)
 
 
+@lru_cache(maxsize=1)
 def operation_names() -> frozenset[str]:
-    """The names of all operations. Those that are imported are not read from their source again."""
-    if "memtape.surfaces.operations" in sys.modules:
-        return frozenset(_load())
-    return frozenset(found.name for found in listing())
+    """The names of all operations, read from their source."""
+    texts = (each.read_text(encoding="utf-8") for each in OPERATIONS_FILE.glob("*.py"))
+    return frozenset(name for text in texts for name in _OPERATION.findall(text))
 
 
 def add_commands(app: typer.Typer, groups: Mapping[str, typer.Typer], open_memory: OpenMemory) -> None:
@@ -81,17 +85,22 @@ def add_commands(app: typer.Typer, groups: Mapping[str, typer.Typer], open_memor
     lines = {name: line for panel in PANELS.values() for name, line in panel.items()}
     for each in COMMANDS:
         group, _, name = each.path.rpartition(" ")
-        lazy = _lazy(each.operation, open_memory, _load, each)
+        lazy = _lazy(each.operation, open_memory, _load_one, each)
         (groups[group] if group else app).command(name, cls=lazy, short_help=each.line or lines[each.path])(_unused)
 
 
 def add_operations(app: typer.Typer, open_memory: OpenMemory, *, file: Path = OPERATIONS_FILE, load: Load | None = None) -> None:
     """Add `op`, which calls every operation by its own name. `open_memory` gets the values of --db and --owner, or None."""
     line = PANELS["More"]["op"]
-    app.add_typer(command_group(line, cls=_operation_group(open_memory, file, load or _load)), name="op", short_help=line)
+    app.add_typer(command_group(line, cls=_operation_group(open_memory, file, load)), name="op", short_help=line)
 
 
-def _operation_group(open_memory: OpenMemory, file: Path, load: Load) -> type[Group]:
+def _operation_group(open_memory: OpenMemory, file: Path, load: Load | None) -> type[Group]:
+    def load_one(name: str) -> Operation:
+        from memtape.surfaces.registry import find
+
+        return _load_one(name) if load is None else find(name, load())
+
     class Operations(Group):
         """The operations, found when they are asked for."""
 
@@ -100,8 +109,10 @@ def _operation_group(open_memory: OpenMemory, file: Path, load: Load) -> type[Gr
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
             name = cmd_name.replace("-", "_")
-            known = next((known for known in load().values() if name in (known.name, *known.aliases)), None)
-            return None if known is None else _lazy(known.name, open_memory, load)(name=name)
+            try:
+                return _lazy(load_one(name).name, open_memory, load_one)(name=name)
+            except Unknown:
+                return None
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
@@ -121,18 +132,18 @@ def _unused() -> None:
     """A placeholder for a command until it is called."""
 
 
-def _load() -> Mapping[str, Operation]:
-    from memtape.surfaces.registry import all_operations  # imports pydantic and the engine
+def _load_one(name: str) -> Operation:
+    from memtape.surfaces.registry import operation_named  # imports pydantic and the engine
 
-    return all_operations()
+    return operation_named(name)
 
 
-def _lazy(name: str, open_memory: OpenMemory, load: Load, place: OperationCommand | None = None) -> type[Command]:
+def _lazy(name: str, open_memory: OpenMemory, load: LoadOne, place: OperationCommand | None = None) -> type[Command]:
     class Lazy(Command):
         """Becomes the real command when its arguments are parsed, its help is shown or it is completed."""
 
         def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-            real = command(load()[name], open_memory, place)
+            real = command(load(name), open_memory, place)
             return real.make_context(info_name, args, parent=parent, **extra)
 
     return Lazy
@@ -188,9 +199,9 @@ def conclude(known: Operation, done: Mapping[str, Any], as_json: bool) -> None:
 
 def print_operation(memory: Memory, name: str, data: dict[str, Any], as_json: bool, columns: str | None = None) -> dict[str, Any]:
     """Perform an operation and print its answer. Returns the answer."""
-    from memtape.surfaces.registry import find
+    from memtape.surfaces.registry import operation_named
 
-    known = find(name)
+    known = operation_named(name)
     done = perform_as_owner(memory, known, data)
     answer(done, as_json, known.columns, wanted=columns)
     return done
@@ -199,9 +210,9 @@ def print_operation(memory: Memory, name: str, data: dict[str, Any], as_json: bo
 def perform_as_owner(memory: Memory, known: Operation | str, data: dict[str, Any]) -> dict[str, Any]:
     """The answer of an operation, given itself or by name. The command line calls as the owner, bound to no agent."""
     from memtape.surfaces.caller import Caller
-    from memtape.surfaces.registry import find, perform
+    from memtape.surfaces.registry import operation_named, perform
 
-    return perform(memory, find(known) if isinstance(known, str) else known, data, Caller("owner"))
+    return perform(memory, operation_named(known) if isinstance(known, str) else known, data, Caller("owner"))
 
 
 def _other_names(known: Operation, name: str) -> tuple[str, ...]:
