@@ -329,7 +329,7 @@ def test_labels_of_a_file_are_folded_and_unknown_ones_kept(tmp_path: Path) -> No
 # ---- on the command line -----------------------------------------------------------------------------------------------
 
 
-def test_an_import_is_listed_in_one_line_and_its_undo_says_what_was_taken_back(tmp_path: Path) -> None:
+def test_an_import_is_listed_whole_and_its_undo_says_what_was_taken_back(tmp_path: Path) -> None:
     path = write_file(tmp_path, TRADES + BTC * 3, "a statement with a rather long name for its own good 2026-06.csv")
     db = tmp_path / "memory.db"
 
@@ -339,11 +339,16 @@ def test_an_import_is_listed_in_one_line_and_its_undo_says_what_was_taken_back(t
         return done.stdout
 
     memtape("import", str(path), "--commit", "--currency", "EUR", "--starting-equity", "5000")
-    (line,) = memtape("imports", "list").splitlines()
-    batch = line.split()[0]
-    assert line.endswith(f"3 new, 0 known  csv  {path.name}")
+
+    def listed() -> dict[str, str]:
+        heading, row = (line.split("\t") for line in memtape("imports", "list").splitlines() if "\t" in line)
+        return dict(zip(heading, row, strict=True))
+
+    found = listed()
+    batch = found["batch"]
+    assert (found["file"], found["format"], found["new"], found["undone"]) == (path.name, "csv", "3", "false")
     assert memtape("imports", "undo") == (
         f"Took back {path.name} ({batch}): 3 trades. They no longer count; the file can be imported again.\n"
     )
-    assert memtape("imports", "list").splitlines() == [f"{line}  (undone)"]
+    assert listed() == found | {"undone": "true"}
     assert memtape("imports", "undo", batch) == f"Was taken back before: {path.name} ({batch}): 3 trades.\n"

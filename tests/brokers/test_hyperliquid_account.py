@@ -288,7 +288,7 @@ def given_store(path: Any, server: Server) -> str:
 
 def run_follow(db: str, server: Server, *more: str) -> Any:
     return CliRunner().invoke(
-        app, ["follow", "--agent", "desk", "--address", ADDRESS, "--url", server.url, "--once", "--db", db, *more]
+        app, ["sync", "--agent", "desk", "--address", ADDRESS, "--url", server.url, "--db", db, *more]
     )
 
 

@@ -3,7 +3,7 @@
 On a page of README.md and docs/, in the order in which they stand and in one empty folder:
 
 - a `python` block runs; a `text` block after it is what it prints;
-- a `console` block runs its `$ memtape ...` lines; what stands below each, if anything, is what it prints. A command must
+- a `console` block runs its `$ memtape ...` lines as on a terminal of 80 columns; what stands below each, if anything, is what it prints. A command must
   succeed unless `$ echo $?` follows it. A backslash at the end continues a command on the next line;
 - a block with `file=NAME` beside its language is put into that file.
 
@@ -29,7 +29,9 @@ from typer.testing import CliRunner
 
 from memtape import errors
 from memtape.settings import SETTINGS
-from memtape.surfaces.cli.main import HOUSEKEEPING, app
+from memtape.surfaces.cli import printing
+from memtape.surfaces.cli.layout import COMMANDS, PANELS
+from memtape.surfaces.cli.main import app
 from memtape.surfaces.cli.reference import write_reference
 from memtape.surfaces.registry import all_operations
 from tests.plugs.coach_model import coach
@@ -123,6 +125,9 @@ def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypat
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("MEMTAPE_DB", str(tmp_path / "memory.db"))
     monkeypatch.delenv("MEMTAPE_OWNER", raising=False)
+    # A reader sits at a terminal of 80 columns.
+    monkeypatch.setattr(printing, "on_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
     reader = Reader(page)
     with coach_at_hand(page, monkeypatch):
         for block in blocks(page):
@@ -200,8 +205,11 @@ def test_every_error_has_its_paragraph() -> None:
     assert headings("errors.md") == known
 
 
-def test_every_housekeeping_command_has_its_paragraph() -> None:
-    assert {f"memtape {name}" for name in HOUSEKEEPING} <= headings("cli.md")
+def test_every_command_has_its_paragraph() -> None:
+    page = (REFERENCE / "cli.md").read_text(encoding="utf-8")
+    named_there = {line.removeprefix("### memtape ") for line in page.splitlines() if line.startswith("### memtape ")}
+    words = {" ".join(word for word in name.split() if word == word.lower()) for name in named_there}
+    assert {each.path for each in COMMANDS} | {name for panel in PANELS.values() for name in panel} <= words
 
 
 def test_the_reference_is_what_the_program_writes_today(tmp_path: Path) -> None:

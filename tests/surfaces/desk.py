@@ -20,6 +20,7 @@ from memtape.core.values import Number, Symbol, Time
 from memtape.errors import Conflict, Locked, Unknown
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.cli.commands import add_operations
+from memtape.surfaces.cli.groups import command_group
 from memtape.surfaces.policy import OperationPolicy
 from memtape.surfaces.registry import Operation, operation
 
@@ -167,11 +168,11 @@ def make_trouble(memory: Desk, ask: Trouble, caller: Caller) -> Calm:
 
 def program() -> typer.Typer:
     """The desk's command line, made as memtape's is: derived commands beside `serve` and `mcp`."""
-    app = typer.Typer(no_args_is_help=True)
+    app = command_group("The desk.")
 
     @app.command()
     def serve(db: str, port: int = 8300) -> None:
-        from memtape.surfaces.cli.commands import reporting
+        from memtape.surfaces.cli.printing import reporting
         from memtape.surfaces.http import build_app, listen, run_http
 
         with reporting(), Desk(db) as memory:

@@ -39,7 +39,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Program:
-    """A command line with `serve --db D --port P`, `mcp --db D` and one command per operation."""
+    """A command line with `serve --db D --port P`, `mcp --db D` and `op NAME` for each operation."""
 
     argv: Sequence[str] = MEMTAPE
     db_option: Sequence[str] = ("--db",)  # what stands before the store for serve and mcp
@@ -129,7 +129,7 @@ def through_command(db: str, name: str, data: Mapping[str, Any]) -> Asked:
 
 
 def _command(db: str, name: str, data: Mapping[str, Any]) -> list[str]:
-    argv = [name.replace("_", "-"), "--db", db, "--json"]
+    argv = ["op", name, "--db", db, "--json"]
     for key, value in data.items():
         option = key.replace("_", "-")
         if isinstance(value, bool):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 import memtape
-from memtape.surfaces.cli.main import HOUSEKEEPING, app
+from memtape.surfaces.cli.main import app
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "ledger_golden.json"
 runner = CliRunner()
@@ -89,6 +91,69 @@ def test_backup_export_and_restore_keep_everything(db, tmp_path):
         assert ask("restore", str(tmp_path / source), "--db", target, code=3)["status"] == 409
 
 
+def test_the_ending_of_an_export_is_its_format(db, tmp_path):
+    trades = ask("ledger", "--agent", "gold", "--db", db)["rows"]
+    assert ask("export", str(tmp_path / "x.csv"), "--db", db)["rows"] == {"trades": len(trades)}
+    with (tmp_path / "x.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows] == [trade["id"] for trade in trades] and rows[0]["agent"] == "gold"
+    assert [Decimal(row["net_pnl_usd"]) for row in rows] == [Decimal(trade["net_pnl_usd"]) for trade in trades]
+    assert ask("export", str(tmp_path / "x.md"), "--db", db)["format"] == "markdown"
+    assert ask("export", str(tmp_path / "x.jsonl"), "--db", db)["format"] == "jsonl"
+    assert ask("export", str(tmp_path / "folder"), "--format", "csv", "--db", db)["rows"].keys() > {"log", "trades"}
+    wrong = ask("export", str(tmp_path / "x.xls"), "--db", db, code=2)
+    assert wrong["field"] == "path" and ".csv" in wrong["fix"] and not (tmp_path / "x.xls").exists()
+    assert ask("restore", str(tmp_path / "x.csv"), "--db", str(tmp_path / "new.db"), code=2)["field"] == "path"
+
+
+def test_verify_recall_and_doctor_end_with_a_plain_sentence(db, tmp_path):
+    def last(*words: str) -> str:
+        return runner.invoke(app, [*words, "--db", db]).stdout.splitlines()[-1]
+
+    assert last("verify").startswith("Nothing was altered: all ")
+    assert last("doctor").startswith("All is well: ")
+    assert last("recall", "--agent", "gold").startswith("In short: ")
+    import apsw
+
+    connection = apsw.Connection(db)
+    connection.execute("UPDATE trades SET net_pnl_usd = '1000000' WHERE rowid = 1")
+    connection.close()
+    assert last("verify").startswith("The store does not agree with its log: trades ")
+    (tmp_path / "junk.db").write_bytes(b"not a database at all, just text" * 200)
+    failed = runner.invoke(app, ["doctor", "--db", str(tmp_path / "junk.db")])
+    assert failed.exit_code == 1 and failed.stdout.splitlines()[-1].endswith("above.") and "failed" in failed.stdout
+
+
+def test_a_context_may_be_written_as_pairs(db):
+    as_pairs = "session=london,regime=ranging,atr_d1=1.5"
+    as_json = '{"session": "london", "regime": "ranging", "atr_d1": 1.5}'
+    for command in (["recall"], ["check", "GOLD", "long"], ["brief", "--symbol", "GOLD"], ["op", "preview_brief"]):
+        answers = [ask(*command, "--agent", "gold", "--context", text, "--db", db) for text in (as_pairs, as_json)]
+        assert answers[0] == answers[1], command
+    assert ask("recall", "--agent", "gold", "--context", as_pairs, "--db", db)["situation"]["atr_d1"] == 1.5
+    for wrong in ("london", "session=london,session=asia", "session=london,,"):
+        done = runner.invoke(app, ["recall", "--agent", "gold", "--context", wrong, "--db", db])
+        assert done.exit_code == 2 and done.stderr.startswith("memtape: --context: "), done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        (["trades", "--agent", "gild"], "--agent: there is no agent 'gild'. Did you mean gold?"),
+        (["agents", "create", "x", "--skill", "brekout"], "--skill: there is no skill 'brekout'. Did you mean breakout?"),
+        (["trades", "--agent", "gold", "--strategy", "brekout"], "Did you mean breakout?"),
+        (["trades", "--agent", "gold", "--session", "lundon"], "--session: no trade has the session 'lundon'. Did you mean london?"),
+        (["recall", "--agent", "gold", "--symbol", "glod"], "did you mean GOLD?"),
+        (["decisions", "--agent", "gold", "--symbol", "glod"], "did you mean GOLD?"),
+        (["brief", "--agent", "gold", "--symbol", "glod"], "did you mean GOLD?"),
+        (["recall", "--agent", "gold", "--strategy-name", "brekout"], "did you mean breakout?"),
+        (["check", "GOLD", "long", "--agent", "gold", "--context", "sesion=london"], "--context sesion: unknown field. Did you mean session?"),
+    ],
+)  # fmt: skip
+def test_an_unknown_name_gets_the_nearest_ones_in_the_words_of_the_command_line(db, words, near):
+    assert near in runner.invoke(app, [*words, "--db", db]).output
+
+
 def test_doctor_says_what_is_well_and_what_is_empty(db, tmp_path):
     found = ask("doctor", "--db", db)
     assert found["ok"] and {"python", "sqlite version", "schema", "lock", "disk", "file system"} <= {
@@ -121,16 +186,6 @@ def test_the_same_default_file_from_any_folder(tmp_path):
                               capture_output=True, text=True, check=True)  # fmt: skip
         found.add(json.loads(done.stdout)["db"])
     assert found == {f"sqlite:///{home}/.memtape/memory.db"}
-
-
-def test_every_housekeeping_command_has_json_and_is_listed():
-    import typer
-
-    commands = typer.main.get_command(app).commands
-    assert set(HOUSEKEEPING) <= commands.keys()
-    silent = {"serve", "mcp", "imports", "docs", "cards", "events", "embedder", "docs-reference"}  # they serve, or have own commands
-    for name in set(HOUSEKEEPING) - silent:
-        assert "--json" in {option for param in commands[name].params for option in param.opts}, name
 
 
 def test_help_imports_nothing_heavy():

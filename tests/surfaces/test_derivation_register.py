@@ -145,14 +145,14 @@ def test_the_reference_has_a_paragraph_for_every_operation_and_a_row_for_every_f
 def test_the_list_for_help_is_the_register_read_without_importing_it():
     found = listing(Path(desk.__file__))
     assert [each.name for each in found] == list(DESK)
-    assert found[0] == Listed("place_order", "Place an order.", True, ("submit_order",))
+    assert found[0] == Listed("place_order", "desk", "Place an order.", True, ("submit_order",))
     assert all((DESK[each.name].summary, DESK[each.name].writes) == (each.summary, each.writes) for each in found)
 
 
 def test_the_list_of_memtape_itself_is_its_register():
     registered = dict(all_operations())
-    assert {each.name: (each.summary, each.writes, each.aliases, each.command) for each in listing()} == {
-        known.name: (known.summary, known.writes, known.aliases, known.command) for known in registered.values()
+    assert {each.name: (each.summary, each.writes, each.aliases) for each in listing()} == {
+        known.name: (known.summary, known.writes, known.aliases) for known in registered.values()
     }
 
 

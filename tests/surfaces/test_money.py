@@ -257,10 +257,10 @@ def test_the_command_line_states_terms_and_corrects_fills(tmp_path: Any) -> None
         assert done.exit_code == 0, done.output
         return done.output
 
-    run("create-skill", "--id", "plain")
-    run("create-agent", "--id", "desk", "--skill", "plain", "--mode", "sim", "--settings", '{"trade_unit": "fifo_lots"}')
-    run("state-instrument", "--agent", "desk", "--symbol", "ES", "--multiplier", "50")
-    run("observe-fill", "--agent", "desk", "--id", "f1", "--t", T.format(8), "--symbol", "ES", "--side", "buy", "--qty", "1", "--px", "500")
-    run("amend-fill", "--agent", "desk", "--fill-id", "f1", "--content", '{"px": "5000"}')
-    assert "50" in run("list-instruments", "--agent", "desk")
-    assert '"entry_price": "5000"' in run("get-open-positions", "--agent", "desk", "--json")
+    run("skills", "create", "plain")
+    run("agents", "create", "desk", "--skill", "plain", "--mode", "sim", "--settings", '{"trade_unit": "fifo_lots"}')
+    run("observe", "terms", "--agent", "desk", "--symbol", "ES", "--multiplier", "50")
+    run("observe", "fill", "--agent", "desk", "--id", "f1", "--t", T.format(8), "--symbol", "ES", "--side", "buy", "--qty", "1", "--px", "500")
+    run("observe", "amend", "f1", "--agent", "desk", "--content", '{"px": "5000"}')
+    assert "50" in run("op", "list_instruments", "--agent", "desk")
+    assert '"entry_price": "5000"' in run("trades", "open", "--agent", "desk", "--json")

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 import memtape
 from memtape.errors import Conflict, Invalid
 from memtape.surfaces.caller import Caller
-from memtape.surfaces.cli.notes import add_to
+from memtape.surfaces.cli.main import app
 from memtape.surfaces.registry import all_operations, execute, in_tool_set, params_schema, perform
 
 MANUAL = "# Manual\n\nR3: never risk more than 1 % on a trade.\n"
@@ -36,10 +35,6 @@ def by_a_model(memory: Any, name: str, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def through_cli(db: str, *words: str, expected: int = 0) -> str:
-    app = typer.Typer()
-    group = typer.Typer()
-    add_to(group)
-    app.add_typer(group, name="docs")
     done = CliRunner().invoke(app, ["docs", *words], env={"MEMTAPE_DB": db})
     assert done.exit_code == expected, done.output
     return done.output
@@ -125,7 +120,7 @@ def test_on_the_command_line_the_owner_reads_notes_and_decides_on_edits(db, tmp_
         made = execute(memory, "propose_edit", EDIT)
         other = execute(memory, "propose_edit", EDIT | {"new": "2 %"})
     row = f"note\tr-1\tnotes/notes.md\t{noted['start_line']}\t{noted['end_line']}\tWaited. Again."
-    assert row in through_cli(db, "notes")
+    assert row in through_cli(db, "notes", "--columns", "at,kind,run,path,start_line,end_line,text")
     shown = through_cli(db, "proposals")
     assert "+R3: never risk more than 0.5 % on a trade." in shown and "three losses in a row" in shown
     assert "status: rejected" in through_cli(db, "reject", other["id"], "--note", "too much")

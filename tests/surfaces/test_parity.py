@@ -466,7 +466,7 @@ def test_a_program_of_its_own_refuses_so_too(primed):
 
 
 def test_an_option_that_does_not_exist_is_named_and_exits_2():
-    done = CliRunner().invoke(app, ["list-skills", "--colour", "red"])
+    done = CliRunner().invoke(app, ["skills", "list", "--colour", "red"])
     assert done.exit_code == 2 and "--colour" in done.stderr
 
 

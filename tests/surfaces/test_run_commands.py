@@ -55,8 +55,8 @@ def test_tables_of_runs_and_examinations_fit_a_terminal(store: tuple[str, list[s
     db, ids = store
     listed = shown("runs", "--agent", "gold", "--db", db)
     assert all(id_ in listed for id_ in ids) and "re-examination" in listed and "…" not in listed
-    examined = shown("list-reexaminations", "--agent", "gold", "--run", ids[0], "--db", db)
-    decided = shown("get-decision", "--agent", "gold", "--decision", ids[0], "--db", db)
+    examined = shown("decisions", "reexaminations", ids[0], "--agent", "gold", "--db", db)
+    decided = shown("decisions", "show", ids[0], "--agent", "gold", "--db", db)
     cards = shown("cards", "list", "--db", db)
     for text in (examined, decided, cards):
         assert "…" not in text and max(map(len, text.splitlines())) <= 240  # styles take room, columns do not

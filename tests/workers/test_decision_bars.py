@@ -241,7 +241,7 @@ def test_following_an_account_names_its_venue(server: Server, tmp_path):
         memory.create_skill("breakout")
         memory.create_agent("desk", skill="breakout", mode="live")
         server.venue.state = state_json(Tick(id="t", t=memory.clock.now(), positions={}, equity=Decimal(5000)))
-    given = ["follow", "--agent", "desk", "--address", ADDRESS, "--url", server.url, "--once", "--db", db, "--json"]
+    given = ["sync", "--agent", "desk", "--address", ADDRESS, "--url", server.url, "--db", db, "--json"]
     done = CliRunner().invoke(app, given)
     assert done.exit_code == 0 and json.loads(done.stdout)["written"]
     with memtape.open(db) as memory:

@@ -7,7 +7,7 @@ with what to do about it. No unchecked data gets past it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Context, Decimal
 from functools import lru_cache
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
 
+from memtape.core.near_names import meant
 from memtape.errors import FieldProblem, Invalid
 
 if TYPE_CHECKING:
@@ -162,14 +163,16 @@ def invalid_from(error: ValidationError, schema: Callable[[], Mapping[str, Any]]
     """Every problem of a failed validation, as our own error. The JSON schema tells what a missing field should hold."""
     found = error.errors(include_url=False)
     expected = _expected_forms(schema) if any(each["type"] == "missing" for each in found) else {}
-    problems = [_field_problem(each, expected, at) for each in found[:MAX_LISTED_PROBLEMS]]
+    problems = [_field_problem(each, expected, at, schema) for each in found[:MAX_LISTED_PROBLEMS]]
     if len(found) > len(problems):
         problems.append(FieldProblem(at or "input", f"{len(found) - len(problems)} more problems"))
     first, *more = problems
     return Invalid(first.field, first.problem, first.fix, *more)
 
 
-def _field_problem(found: ErrorDetails, expected: Mapping[str, str], at: str) -> FieldProblem:
+def _field_problem(
+    found: ErrorDetails, expected: Mapping[str, str], at: str, schema: Callable[[], Mapping[str, Any]]
+) -> FieldProblem:
     """One pydantic error in plain English."""
     place = ".".join(str(part) for part in found["loc"])
     field = ".".join(part for part in (at, place) if part) or "input"
@@ -187,7 +190,31 @@ def _field_problem(found: ErrorDetails, expected: Mapping[str, str], at: str) ->
         kind = f"string_{kind}"
     if kind in _PROBLEMS:
         problem = _PROBLEMS[kind].format(**found.get("ctx", {}))
-    return FieldProblem(field, f"{problem[:1].lower()}{problem[1:]}", f"{_FIXES.get(kind, 'Correct it')} {got}")
+    fix = _FIXES.get(kind, "Correct it")
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+        fix = meant(str(found["loc"][-1]), _names_beside(found["loc"], schema)) or fix
+    return FieldProblem(field, f"{problem[:1].lower()}{problem[1:]}", f"{fix} {got}")
+
+
+def _names_beside(place: Sequence[str | int], schema: Callable[[], Mapping[str, Any]]) -> set[str]:
+    """The fields that exist where an unknown one was given; none where the schema does not say."""
+    try:
+        whole = schema()
+    except PydanticUserError:
+        return set()
+    definitions = whole.get("$defs", {})
+    reached = [whole]
+    for part in [*place[:-1], None]:
+        # An object may stand behind a reference, or be one of several forms.
+        for form in reached:
+            reached += [each for key in ("anyOf", "oneOf", "allOf") for each in form.get(key, ()) if each not in reached]
+            if "$ref" in form and (target := definitions[form["$ref"].rpartition("/")[2]]) not in reached:
+                reached.append(target)
+        if part is None:
+            break
+        inside = [form.get("items") if isinstance(part, int) else form.get("properties", {}).get(part) for form in reached]
+        reached = [each for each in inside if each]
+    return {name for form in reached for name in form.get("properties", {})}
 
 
 def _expected_forms(schema: Callable[[], Mapping[str, Any]]) -> dict[str, str]:

@@ -20,9 +20,9 @@ from memtape.core.values import STRICT, Slug, Time, read
 from memtape.engine.facts import write_facts_shown
 from memtape.engine.resources import Resources
 from memtape.engine.view.facts import owner_facts
-from memtape.engine.view.owner_stream import find_agent, skill_versions
+from memtape.engine.view.owner_stream import find_agent, skill_versions, unknown_agent, unknown_skill
 from memtape.engine.write.writer import Receipt
-from memtape.errors import Conflict, Invalid, Unknown
+from memtape.errors import Conflict, Invalid
 from memtape.store.cutoff import Cutoff
 from memtape.store.tables import Tables
 
@@ -91,10 +91,10 @@ class Coach:
             if agent is not None:
                 found = find_agent(tables, agent)
                 if found is None:
-                    raise Unknown("agent", "agent", agent, "List them with list_agents")
+                    raise unknown_agent(tables, agent)
                 skill = skill or found.skill
             if skill is not None and not skill_versions(tables, skill):
-                raise Unknown("skill", "skill", skill, "List them with list_skills")
+                raise unknown_skill(tables, skill)
             asked = {"level": level, "mode": mode, "skill": skill, "agent": agent}
             now, head = self._resources.clock.now(), tables.head().seq
             question = read(CoachQuestion, {**asked, "as_of": now, "owner_head": head})

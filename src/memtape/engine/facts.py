@@ -36,9 +36,9 @@ from memtape.core.skills import OWNER_AGENT
 from memtape.core.values import Slug, read
 from memtape.engine.resources import Resources
 from memtape.engine.view.facts import fact_named, owner_facts
-from memtape.engine.view.owner_stream import skill_versions
+from memtape.engine.view.owner_stream import skill_versions, unknown_skill
 from memtape.engine.write.writer import Receipt, Writer
-from memtape.errors import Conflict, Unknown
+from memtape.errors import Conflict
 from memtape.store.cutoff import EVERYTHING, Cutoff
 from memtape.store.tables import Tables
 
@@ -245,4 +245,4 @@ def _active(tables: Tables, id: str) -> Fact:
 
 def _check_skill(tables: Tables, skill: str | None) -> None:
     if skill is not None and not skill_versions(tables, skill):
-        raise Unknown("skill", "skill", skill, "List them with list_skills")
+        raise unknown_skill(tables, skill)

@@ -44,6 +44,7 @@ from memtape.engine.view.owner_stream import (
     skill_from_item,
     skill_of,
     skill_versions,
+    unknown_skill,
 )
 from memtape.engine.write.writer import Writer
 from memtape.errors import Conflict, PermissionDenied, Unknown
@@ -156,8 +157,8 @@ class Memory:
         """One skill, in its latest version or in another."""
         with self.resources.reading(OWNER_STREAM) as tables:
             versions = skill_versions(tables, id, cutoff)
-        if not versions:
-            raise Unknown("skill", "skill", id, "List them with list_skills, or make it with create_skill")
+            if not versions:
+                raise unknown_skill(tables, id, cutoff, "List them with list_skills, or make it with create_skill")
         if version is not None and not 1 <= version <= len(versions):
             raise Unknown("version", f"version of skill '{id}'", str(version), f"It has versions 1 to {len(versions)}")
         number = version or len(versions)
@@ -182,7 +183,7 @@ class Memory:
         with self.resources.writing(OWNER_STREAM) as tables:
             versions = skill_versions(tables, wanted.skill)
             if not versions:
-                raise Unknown("skill", "skill", skill, "Make it first, with create_skill")
+                raise unknown_skill(tables, skill, fix="Make it first, with create_skill")
             if tables.items("agent_deleted", EVERYTHING, keys=[wanted.id]):
                 raise Conflict(
                     "id", f"the agent '{id}' was deleted", "Choose another id: the log of a deleted agent stays closed"

@@ -7,29 +7,32 @@ An operation is a typed function with a docstring:
         \"\"\"List an agent's trades, newest first.\"\"\"
 
 Its name, its input and output models and its description are read from the function, so there is nothing to keep in
-sync. `command` gives it a short command beside the one of its own name; `columns` chooses what its tables show on a
-terminal; `waits` marks one that asks a model, so that a server gives it a thread of its own.
+sync. `columns` chooses what its tables show on a terminal; `waits` marks one that asks a model, so that a server gives it
+a thread of its own. `cli/layout.py` says which command calls it.
 
-The folder `operations/` holds them; `all_operations` imports that folder and returns the register.
+The folder `operations/` holds them; `all_operations` imports that folder and returns the register. `operation_named` imports only
+the module of one operation, so that a command starts quickly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
 from inspect import cleandoc, signature
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
+from memtape.core.near_names import meant
 from memtape.core.values import invalid_from
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.caller import Caller
+from memtape.surfaces.cli.layout import command_of
 from memtape.surfaces.policy import OperationPolicy, may_call, policy_of, require_access
 from memtape.surfaces.translate import EVERY_TABLE, Columns, inputs
 
@@ -53,7 +56,6 @@ class Operation:
     tools: frozenset[str]
     doc: str
     aliases: tuple[str, ...] = ()
-    command: str | None = None
     columns: Columns = field(default_factory=dict, hash=False)
     waits: bool = False  # it asks a model and may take minutes
     policy: OperationPolicy | None = None  # of an operation that is not memtape's own; else `policy.py` has it
@@ -77,7 +79,6 @@ def operation(
     writes: bool,
     tools: Collection[str] = (),
     aliases: tuple[str, ...] = (),
-    command: str | None = None,
     columns: Columns | tuple[str, ...] = (),
     waits: bool = False,
     policy: OperationPolicy | None = None,
@@ -106,7 +107,6 @@ def operation(
             tools=frozenset(tools),
             doc=cleandoc(function.__doc__ or ""),
             aliases=aliases,
-            command=command,
             columns={EVERY_TABLE: columns} if isinstance(columns, tuple) else columns,
             waits=waits,
             policy=policy,
@@ -122,8 +122,6 @@ def _check(made: Operation, register: Mapping[str, Operation]) -> None:
     taken = {name for known in register.values() for name in (known.name, *known.aliases)}
     if repeated := taken.intersection((made.name, *made.aliases)):
         raise TypeError(f"operation {made.name}: the name {', '.join(sorted(repeated))} is taken")
-    if made.command is not None and made.command in {known.command for known in register.values()}:
-        raise TypeError(f"operation {made.name}: the command {made.command} is taken")
     if not made.doc:
         raise TypeError(f"operation {made.name} has no docstring")
     if unknown := made.tools.difference(TOOL_SETS):
@@ -134,10 +132,30 @@ def _check(made: Operation, register: Mapping[str, Operation]) -> None:
         raise TypeError(f"operation {made.name}: {', '.join(bare)} of {made.params.__name__} has no description")
 
 
+OPERATIONS_FOLDER = Path(__file__).with_name("operations")
+OPERATIONS_PACKAGE = "memtape.surfaces.operations"
+
+
+@lru_cache(maxsize=1)
 def all_operations() -> Mapping[str, Operation]:
-    """The complete register."""
-    import_module("memtape.surfaces.operations")
-    return OPERATIONS
+    """The complete register, by module and in the order of the source, whatever was imported first."""
+    for module in _operation_modules():
+        import_module(f"{OPERATIONS_PACKAGE}.{module.stem}")
+    found = sorted(OPERATIONS.values(), key=lambda known: (known.run.__module__, known.run.__code__.co_firstlineno))
+    return {known.name: known for known in found}
+
+
+def operation_named(name: str) -> Operation:
+    """An operation by its own name or an alias; imports its module alone if it can be found without the others."""
+    if name not in OPERATIONS:
+        for module in _operation_modules():
+            if f"\ndef {name}(" in module.read_text(encoding="utf-8"):
+                import_module(f"{OPERATIONS_PACKAGE}.{module.stem}")
+    return OPERATIONS[name] if name in OPERATIONS else find(name)
+
+
+def _operation_modules() -> list[Path]:
+    return sorted(each for each in OPERATIONS_FOLDER.glob("*.py") if not each.stem.startswith("_"))
 
 
 def tool_set(name: str) -> ToolSet:
@@ -181,8 +199,7 @@ def find(name: str, operations: Mapping[str, Operation] | None = None) -> Operat
     for known in operations.values():
         if name in known.aliases:
             return known
-    near = get_close_matches(name, operations, n=3)
-    raise Unknown("operation", "operation", name, f"Did you mean {' or '.join(near)}?" if near else "")
+    raise Unknown("operation", "operation", name, meant(name, operations))
 
 
 def perform(memory: Memory, known: Operation, data: object, caller: Caller) -> dict[str, Any]:
@@ -253,8 +270,7 @@ def paragraph(known: Operation) -> str:
         "reports": "Owner, or a model with `--reports operator`.",
     }[policy.access]  # fmt: skip
     lines = [f"## {known.name}", "", known.doc, "", f"{'Writes' if known.writes else 'Reads'}. {sets}"]
-    if known.command:
-        lines.append(f"Short command: `memtape {known.command}`.")
+    lines.append(f"Command: `memtape {command_of(known.name)}`.")
     if known.aliases:
         lines.append(f"Aliases: {', '.join(known.aliases)}.")
     lines += ["", "| takes | form | meaning |", "|---|---|---|"]

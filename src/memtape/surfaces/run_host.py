@@ -43,7 +43,7 @@ def checked_runner_name(name: str, model: str | None, *, current: str | None = N
             raise Invalid("runner", f"there is no file {file}", "Write callable:/path/file.py:FUNCTION")
         name = f"callable:{file}:{function}"
     if kind == "callable" and over_network and name != current:
-        fix = "Set it on the machine itself: memtape configure-agent --agent NAME --runner callable:..."
+        fix = "Set it on the machine itself: memtape agents configure NAME --runner callable:..."
         raise Invalid("runner", "a Python function cannot be set over HTTP or on a page, because it runs inside memtape", fix)
     runner(name, model)
     return name

@@ -137,6 +137,7 @@ class Input:
     help: str
     required: bool
     default: object
+    takes_pairs: bool = False  # a JSON object, which may also be written as session=london,regime=ranging
 
     def read(self, texts: Sequence[str]) -> object:
         """The typed text as data.
@@ -150,8 +151,31 @@ class Input:
         if len(texts) != 1:
             raise Invalid(self.name, f"is given {len(texts)} times", "Give it once")
         text = texts[0]
+        if self.takes_pairs and not text.lstrip().startswith("{"):
+            return read_pairs(text, self.name)
         is_json = self.kind in ("json", "list") or (self.kind == "either" and text.lstrip()[:1] in ("{", "["))
         return read_json(text, self.name) if is_json else text
+
+
+def read_pairs(text: str, field: str) -> dict[str, Any]:
+    """An object that is written as pairs. Numbers, true, false and null are read as JSON reads them.
+
+    >>> read_pairs("session=london, regime=ranging,atr_d1=12.5", "context")
+    {'session': 'london', 'regime': 'ranging', 'atr_d1': 12.5}
+    """
+    found: dict[str, Any] = {}
+    for pair in text.split(","):
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        if not name or not equals:
+            problem = f"'{pair.strip()[:40]}' is neither NAME=VALUE nor JSON"
+            raise Invalid(field, problem, "Write it like session=london,regime=ranging")
+        if name in found:
+            raise Invalid(field, f"{name} is given twice", "Give each name once")
+        found[name] = read_json(value, field) if _JSON_WORD.match(value) else value
+    return found
+
+
+_JSON_WORD = re.compile(r"^(-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?|true|false|null)$")
 
 
 def inputs(schema: Mapping[str, Any]) -> list[Input]:
@@ -174,7 +198,9 @@ def _input(name: str, field: Mapping[str, Any], defs: Mapping[str, Any], require
     else:
         kind = "flag" if leaves and all(leaf.get("type") == "boolean" for leaf in leaves) else "text"
         form = _form(leaves)
-    return Input(name, kind, form, field.get("description", ""), required, field.get("default"))
+    # Only an object can be written as pairs; a list of objects, or a value of any kind, cannot.
+    pairs = kind == "json" and all(leaf.get("type") == "object" for leaf in nested)
+    return Input(name, kind, form, field.get("description", ""), required, field.get("default"), pairs)
 
 
 def _is_nested(leaf: Mapping[str, Any]) -> bool:

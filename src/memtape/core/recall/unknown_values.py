@@ -2,15 +2,16 @@
 
 Such a question is legal and its answer is true, but a spelling mistake looks the same as an absence. The note names what exists.
 
+>>> from dataclasses import replace
 >>> known = KnownValues(symbols=("BTC-USD", "BTCUSDT", "EURUSD"), sessions=("asia", "london"))
 >>> label_notes({"session": "frankfurtt", "regime": None}, known)
 ["no memory has session 'frankfurtt'; known: asia, london"]
 >>> symbol_notes("BTCUSD", known), symbol_notes("EURUSD", known)
 (['no memory of BTCUSD; did you mean BTC-USD or BTCUSDT?'], [])
+>>> label_notes({"session": "lonon"}, known), strategy_notes("brekout", replace(known, strategies=("breakout",)))
+(["no memory has session 'lonon'; did you mean london?"], ["no memory of the strategy 'brekout'; did you mean breakout?"])
 >>> label_notes({"regime": "ranging"}, known)
 ['no memory has a regime']
->>> strategy_notes("brakeout", KnownValues(symbols=("EURUSD",), strategies=("breakout", "fade")))
-["no memory of strategy 'brakeout'; did you mean breakout?"]
 >>> symbol_notes("XAUUSD", known)
 ['no memory of XAUUSD; known: BTC-USD, BTCUSDT, EURUSD']
 """
@@ -21,10 +22,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from memtape.core.near_names import MAX_NEAR, either, near_names
 from memtape.core.observed import ANY
 
-NEAR_RATIO = 0.8  # how alike two symbols are, letters and digits only, of which one may be meant for the other
-MAX_NEAR, MAX_KNOWN = 3, 8  # how many are named
+NEAR_SYMBOL_RATIO = 0.75  # how alike two symbols are, letters and digits only, of which one may be meant for the other
+MAX_KNOWN = 8  # how many are named
 _FIELDS = (("regime", "regimes"), ("volatility_regime", "volatilities"), ("session", "sessions"))
 
 
@@ -48,7 +50,10 @@ def label_notes(asked: Mapping[str, object], known: KnownValues) -> list[str]:
         value, existing = asked.get(field), getattr(known, values)
         if isinstance(value, str) and value != ANY and value not in existing:
             name = field.removesuffix("_regime")
-            found.append(f"no memory has {name} '{value}'; {_known(existing)}" if existing else f"no memory has a {name}")
+            if near := near_names(value, existing):
+                found.append(f"no memory has {name} '{value}'; did you mean {either(near)}?")
+            else:
+                found.append(f"no memory has {name} '{value}'; {_known(existing)}" if existing else f"no memory has a {name}")
     return found
 
 
@@ -57,27 +62,29 @@ def symbol_notes(asked: str | None, known: KnownValues) -> list[str]:
     if asked is None or asked in known.symbols or not known.symbols:
         return []
     if near := near_symbols(asked, known.symbols):
-        return [f"no memory of {asked}; did you mean {_either(near)}?"]
+        return [f"no memory of {asked}; did you mean {either(near)}?"]
     return [f"no memory of {asked}; {_known(known.symbols)}"]
 
 
 def strategy_notes(asked: str | None, known: KnownValues) -> list[str]:
     """Returns a note if no memory has the strategy of a question."""
-    if asked is None or asked in known.strategies or not known.symbols:
+    if asked is None or asked in known.strategies or not known.strategies:
         return []
-    if near := near_symbols(asked, known.strategies):
-        return [f"no memory of strategy '{asked}'; did you mean {_either(near)}?"]
-    return [f"no memory of strategy '{asked}'; {_known(known.strategies)}"]
+    if near := near_names(asked, known.strategies):
+        return [f"no memory of the strategy '{asked}'; did you mean {either(near)}?"]
+    return [f"no memory of the strategy '{asked}'; {_known(known.strategies)}"]
 
 
 def tag_notes(asked: str | None, tags: Sequence[str]) -> list[str]:
     """Returns a note if no trade has the tag of a question.
 
-    >>> tag_notes("newz", ["fomc", "news"]), tag_notes("news", ["news"]), tag_notes("news", [])
-    (["no trade has the tag 'newz'; known: fomc, news"], [], ["no trade has the tag 'news'; no trade has any"])
+    >>> tag_notes("breakfast", ["fomc", "news"]), tag_notes("news", ["news"]), tag_notes("news", [])
+    (["no trade has the tag 'breakfast'; known: fomc, news"], [], ["no trade has the tag 'news'; no trade has any"])
     """
     if asked is None or asked in tags:
         return []
+    if near := near_names(asked, tags):
+        return [f"no trade has the tag '{asked}'; did you mean {either(near)}?"]
     return [f"no trade has the tag '{asked}'; {_known(tags) if tags else 'no trade has any'}"]
 
 
@@ -89,7 +96,7 @@ def near_symbols(asked: str, symbols: Sequence[str]) -> list[str]:
     """
     plain = _letters(asked)
     rated = [(SequenceMatcher(None, plain, _letters(each)).ratio(), each) for each in symbols]
-    near = [(-ratio, each) for ratio, each in rated if ratio >= NEAR_RATIO or _begins(plain, _letters(each))]
+    near = [(-ratio, each) for ratio, each in rated if ratio >= NEAR_SYMBOL_RATIO or _begins(plain, _letters(each))]
     return [each for _, each in sorted(near)][:MAX_NEAR]
 
 
@@ -106,7 +113,3 @@ def _known(values: Sequence[str]) -> str:
     values = sorted(values, key=lambda value: (value.lower(), value))
     more = f" and {len(values) - MAX_KNOWN} more" if len(values) > MAX_KNOWN else ""
     return f"known: {', '.join(values[:MAX_KNOWN])}{more}"
-
-
-def _either(symbols: Sequence[str]) -> str:
-    return symbols[0] if len(symbols) == 1 else f"{', '.join(symbols[:-1])} or {symbols[-1]}"

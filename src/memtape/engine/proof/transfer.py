@@ -3,6 +3,8 @@
 An export contains the log and the bars: everything else is derived from them. JSONL is one file. CSV and parquet are folders with
 one file for each table, and one more with the trades for people to read. A restore writes log and bars into an empty store,
 rebuilds it and verifies it. The digests are those of the exported store.
+
+A single file that ends with .csv or .parquet holds only the trades, for a spreadsheet: it cannot be restored.
 """
 
 from __future__ import annotations
@@ -32,6 +34,24 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
 Rows = Iterable[tuple[str, dict[str, Any]]]
 
 
+# The format that the ending of a file means.
+FORMAT_OF_ENDING = {".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet", ".md": "markdown", ".markdown": "markdown"}
+
+
+def export_format(path: Path, form: str | None) -> str:
+    """The format of an export: as stated, else by the ending of its file.
+
+    >>> export_format(Path("x.csv"), None), export_format(Path("all"), "csv"), export_format(Path("log.txt"), "jsonl")
+    ('csv', 'csv', 'jsonl')
+    """
+    if form is not None:
+        return form
+    if (found := FORMAT_OF_ENDING.get(path.suffix.lower())) is None:
+        endings = ", ".join(FORMAT_OF_ENDING)
+        raise Invalid("path", f"the ending of {path.name} names no format", f"End it with one of {endings}, or give the format")
+    return found
+
+
 def export_store(memory: Memory, path: Path, form: str) -> dict[str, int]:
     """Write everything that the owner has to files. Returns how many rows of each table were written."""
     if form not in FORMATS:
@@ -48,14 +68,19 @@ def export_store(memory: Memory, path: Path, form: str) -> dict[str, int]:
         return counts
     if form == "markdown":
         return _markdown(memory, path)
+    write = _write_csv if form == "csv" else _parquet_writer()
+    trade_columns = ["agent", *(field for field in TRADE_FIELDS if field != "agent")]
+    if path.suffix.lower() == f".{form}":
+        trades = list(_trades(memory))
+        write(path, trade_columns, trades)
+        return {"trades": len(trades)}
     path.mkdir(exist_ok=True)
     by_table: dict[str, list[dict[str, Any]]] = {table: [] for table in EXPORTED_TABLES}
     for table, row in _rows(memory):
         by_table[table].append(row)
     by_table["trades"] = list(_trades(memory))
-    write = _write_csv if form == "csv" else _parquet_writer()
     for table, rows in by_table.items():
-        columns = ["agent", *(f for f in TRADE_FIELDS if f != "agent")] if table == "trades" else list(COLUMNS[table])
+        columns = trade_columns if table == "trades" else list(COLUMNS[table])
         write(path / f"{table}.{form}", columns, rows)
         counts[table] = len(rows)
     return counts

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from difflib import get_close_matches
 
 from memtape.core.items import StoredItem
+from memtape.core.near_names import meant
 from memtape.core.skills import Agent, Skill
 from memtape.core.values import read
 from memtape.engine.view.view import View
@@ -46,7 +46,7 @@ def agent_named(owner: Tables, id: str, cutoff: Cutoff = EVERYTHING) -> Agent:
     """An agent by its id; raises Unknown if there is none."""
     found = find_agent(owner, id, cutoff)
     if found is None:
-        raise Unknown("agent", "agent", id, other_agents(agent_ids(owner, cutoff), id))
+        raise unknown_agent(owner, id, cutoff)
     return found
 
 
@@ -62,12 +62,23 @@ def other_agents(ids: Sequence[str], wanted: str) -> str:
     >>> other_agents(["gold", "swing"], "golt"), other_agents(["gold", "swing"], "main"), other_agents([], "main")
     ('Did you mean gold?', 'There are: gold, swing', 'There is none yet: create it first')
     """
-    if near := get_close_matches(wanted, ids, n=3):
-        return f"Did you mean {' or '.join(near)}?"
+    if near := meant(wanted, ids):
+        return near
     if not ids:
         return "There is none yet: create it first"
     more = f" and {len(ids) - MAX_NAMED_AGENTS} more" if len(ids) > MAX_NAMED_AGENTS else ""
     return f"There are: {', '.join(ids[:MAX_NAMED_AGENTS])}{more}"
+
+
+def unknown_agent(owner: Tables, id: str, cutoff: Cutoff = EVERYTHING) -> Unknown:
+    """The error for an agent that does not exist, with the agents that may be meant or that exist."""
+    return Unknown("agent", "agent", id, other_agents(agent_ids(owner, cutoff), id))
+
+
+def unknown_skill(owner: Tables, id: str, cutoff: Cutoff = EVERYTHING, fix: str = "List them with list_skills") -> Unknown:
+    """The error for a skill that does not exist, with the skills that may be meant."""
+    known = dict.fromkeys(item.symbol for item in owner.items("skill", cutoff))
+    return Unknown("skill", "skill", id, " ".join(filter(None, (meant(id, known), fix))))
 
 
 def skill_of(owner: Tables, agent: Agent, cutoff: Cutoff = EVERYTHING) -> tuple[Skill, int]:

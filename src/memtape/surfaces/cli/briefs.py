@@ -1,4 +1,4 @@
-"""The commands about what an agent sees: `brief`, `reflect`, `lessons` and `lessons diff`."""
+"""The commands about what an agent sees: `brief` and `lessons diff`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from memtape.surfaces.cli.commands import answer, json_object, perform_as_owner, print_operation, reporting
+from memtape.surfaces.cli.commands import context_object, perform_as_owner
+from memtape.surfaces.cli.groups import Command, command_group
 from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store, say
+from memtape.surfaces.cli.printing import answer, print_sentence, reporting
 
-lessons_app = typer.Typer(help="Lessons of an agent.", invoke_without_command=True, rich_markup_mode=None)
-Agent = Annotated[str | None, typer.Option("--agent", help="The agent.")]
+CONTEXT_HELP = "The situation, like session=london,regime=ranging, or JSON; default: the last known one."
+lessons_app = command_group("The lessons of an agent: what its closed trades teach.")
 
 
 def brief(
     agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False,
-    context: Annotated[str | None, typer.Option(metavar="JSON", help="The situation; default: the last known one.")] = None,
+    context: Annotated[str | None, typer.Option(metavar="NAME=VALUE,...", help=CONTEXT_HELP)] = None,
     symbol: Annotated[str | None, typer.Option(help="What the decision is about.")] = None,
     strategy: Annotated[str | None, typer.Option(help="Only memories of this strategy.")] = None,
     thesis: Annotated[str | None, typer.Option(help="What the agent considers, in words.")] = None,
@@ -31,7 +33,7 @@ def brief(
         question: dict[str, Any] = {
             "agent": agent, "symbol": symbol, "strategy": strategy, "thesis": thesis, "as_of": as_of, "head": head,
             "owner_head": owner_head, "without_memory": without_memory,
-            "context": json_object(context, "context") if context is not None else None,
+            "context": context_object(context) if context is not None else None,
         }  # fmt: skip
         found = perform_as_owner(memory, "get_brief", question | ({"budget": budget} if budget is not None else {}))
         if as_json:
@@ -43,38 +45,11 @@ def brief(
             typer.echo(found["text"])
             say(f"{found['tokens']} tokens ({found['counted_by']}), digest {found['digest'][:12]}, as of {found['as_of']}, "
                 f"head {found['head']}, owner_head {found['owner_head']}")  # fmt: skip
-            for warning in found["warnings"]:
-                say(warning)
+            for remark in (*found["warnings"], *found["notes"]):
+                say(remark)
 
 
-def reflect(
-    agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False,
-    model: Annotated[str | None, typer.Option(help="stats, anthropic/... or openai/...; default: from the skill.")] = None,
-    if_due: Annotated[bool, typer.Option("--if-due", help="Only if a reflection is due.")] = False,
-) -> None:  # fmt: skip
-    """Compute lessons from the closed trades now. Exit code 1 if that fails."""
-    with reporting(as_json), open_store(db, owner) as memory:
-        done = print_operation(memory, "reflect_now", {"agent": agent, "model": model, "only_if_due": if_due}, as_json)
-        if done["failed"]:
-            raise typer.Exit(1)
-
-
-@lessons_app.callback()
-def lessons(
-    ctx: typer.Context, agent: Agent = None, db: Db = None, owner: Owner = None, as_json: Json = False,
-    as_of: Annotated[str | None, typer.Option(help="As of this time.")] = None,
-    head: Annotated[int | None, typer.Option(help="As of this log row.")] = None,
-    history: Annotated[bool, typer.Option("--history", help="All notes, not only the active one.")] = False,
-) -> None:  # fmt: skip
-    """List the lessons an agent sees."""
-    if ctx.invoked_subcommand is not None:
-        return
-    with reporting(as_json), open_store(db, owner) as memory:
-        question = {"agent": agent or "main", "as_of": as_of, "head": head}
-        print_operation(memory, "get_lesson_history" if history else "get_lessons", question, as_json)
-
-
-@lessons_app.command("diff")
+@lessons_app.command("diff", cls=Command, short_help="Compare two notes of lessons.")
 def lessons_diff(
     earlier: Annotated[str | None, typer.Argument(help="A note; default: the one before the active note.")] = None,
     later: Annotated[str | None, typer.Argument(help="A note; default: the active note.")] = None,
@@ -91,4 +66,4 @@ def lessons_diff(
                  "kept": ((" ", "after"),)}  # fmt: skip
         for change in found["changes"]:
             for sign, side in signs[change["what"]]:
-                typer.echo(f"{sign} [{change['slot']}] {change[side]}")
+                print_sentence(f"{sign} [{change['slot']}] {change[side]}", "  ")

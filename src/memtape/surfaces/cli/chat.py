@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memtape.surfaces.cli.commands import answer, perform_as_owner, printable, reporting
+from memtape.surfaces.cli.commands import perform_as_owner
 from memtape.surfaces.cli.options import Db, Json, Owner, open_store, say
+from memtape.surfaces.cli.printing import answer, reporting
+from memtape.surfaces.cli.tables import printable
 
 if TYPE_CHECKING:
     from memtape.engine import Memory

@@ -65,7 +65,7 @@ def _contents(memory: Any, checks: list[dict[str, Any]]) -> list[str]:
     notes = []
     agents = memory.agents()
     if not agents:
-        notes.append("there are no agents yet: run memtape create-agent, or observe a tick (that creates the agent 'main')")
+        notes.append("there are no agents yet: run memtape agents create, or observe a tick (that creates the agent 'main')")
     for agent in agents:
         handle = memory.agent(agent.id)
         head = handle.head()

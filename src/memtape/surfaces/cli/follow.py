@@ -1,4 +1,4 @@
-"""`memtape follow`: reads a live account repeatedly into an agent's memory."""
+"""`memtape follow` and `memtape sync`: read a live account into an agent's memory, repeatedly or once."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memtape.core.venue_coverage import missing_notes
-from memtape.surfaces.cli.commands import answer, reporting
 from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store, say
+from memtape.surfaces.cli.printing import answer, reporting
 
 if TYPE_CHECKING:
+    from memtape.engine import Memory
     from memtape.errors import MemtapeError
     from memtape.workers.live_account import FollowStep
 
 
+AccountAddress = Annotated[str, typer.Option(help="The account: 0x and 40 hex digits. It is only read, so no key is needed.")]
+SourceName = Annotated[str, typer.Option(help="hyperliquid.")]
+VenueUrl = Annotated[str | None, typer.Option(help="Another address of the venue.")]
+CoinNames = Annotated[str | None, typer.Option(help="Coins whose bars are recorded before the first trade: A,B,C.")]
+CoinRates = Annotated[
+    str | None,
+    typer.Option(help="Account currency per coin, for fees in other coins: A=0.99,B=38, or a file with lines A,0.99."),
+]
+
+
 def follow(
-    address: Annotated[str, typer.Option(help="The account: 0x and 40 hex digits. It is only read, so no key is needed.")],
-    agent: AgentName = "main",
-    source: Annotated[str, typer.Option(help="hyperliquid.")] = "hyperliquid",
-    url: Annotated[str | None, typer.Option(help="Another address of the venue.")] = None,
-    coins: Annotated[str | None, typer.Option(help="Coins whose bars are recorded before the first trade: A,B,C.")] = None,
-    rates: Annotated[
-        str | None,
-        typer.Option(help="Account currency per coin, for fees in other coins: A=0.99,B=38, or a file with lines A,0.99."),
-    ] = None,
+    address: AccountAddress, agent: AgentName = "main", source: SourceName = "hyperliquid", url: VenueUrl = None,
+    coins: CoinNames = None, rates: CoinRates = None,
     every: Annotated[float, typer.Option(help="Seconds between two reads; at least 1.")] = 10.0,
-    once: Annotated[bool, typer.Option("--once", help="Read once and stop.")] = False,
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Follow a live account: record its fills, funding, cash flows, positions and bars; compute lessons when they are due."""
@@ -35,47 +38,70 @@ def follow(
         from datetime import timedelta
         from threading import Event
 
-        from memtape.brokers.live import MAINNET, Hyperliquid
-        from memtape.engine.account_polls import FollowedVenue, rate_unknown_fees, state_followed_venue
-        from memtape.errors import Invalid, MemtapeError
         from memtape.workers.decision_bars import fetching_decision_bars
-        from memtape.workers.live_account import follow_account, follow_until
+        from memtape.workers.live_account import follow_until
         from memtape.workers.schedule import running_schedule
+
+        account = _Account(memory, agent, address, source, url, coins, rates, as_json, once=False)
+        say(f"Following {address}\nfor {agent}, every {every:g} s. Stop with ctrl-C.")
+        try:
+            with running_schedule(memory), fetching_decision_bars(memory, agents={agent}):
+                follow_until(account.handle, account.venue, Event(), every=timedelta(seconds=every), on_step=account.report)
+        except KeyboardInterrupt:
+            say("Stopped.")
+
+
+def sync(
+    address: AccountAddress, agent: AgentName = "main", source: SourceName = "hyperliquid", url: VenueUrl = None,
+    coins: CoinNames = None, rates: CoinRates = None, db: Db = None, owner: Owner = None, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Read a live account once: record its fills, funding, cash flows, positions and bars since the last read."""
+    with reporting(as_json), open_store(db, owner) as memory:
+        from memtape.workers.live_account import follow_account
+
+        account = _Account(memory, agent, address, source, url, coins, rates, as_json, once=True)
+        account.report(follow_account(account.handle, account.venue))
+
+
+class _Account:
+    """An account at its venue, and what is printed about each read of it."""
+
+    def __init__(
+        self, memory: Memory, agent: str, address: str, source: str, url: str | None, coins: str | None, rates: str | None,
+        as_json: bool, *, once: bool,
+    ) -> None:  # fmt: skip
+        from memtape.brokers.live import MAINNET, Hyperliquid
+        from memtape.engine.account_polls import FollowedVenue, rate_unknown_fees
+        from memtape.errors import Invalid
 
         if source != "hyperliquid":
             raise Invalid("source", f"there is no live source '{source}'", "Use hyperliquid")
         listed, given = [coin.strip() for coin in (coins or "").split(",") if coin.strip()], read_rates(rates or "")
-        venue = Hyperliquid(address, url or MAINNET, coins=listed, rates=given)
+        self.venue = Hyperliquid(address, url or MAINNET, coins=listed, rates=given)
         # It is stated once the venue has answered: then the bars of the agent's decisions are read there.
-        handle, followed = memory.agent(agent), FollowedVenue(source, url or MAINNET)
-        said: set[str] = set()
-
-        def report(step: FollowStep | MemtapeError) -> None:
-            if isinstance(step, MemtapeError):
-                say(str(step))
-                return
-            state_followed_venue(handle, followed)
-            notes = missing_notes(venue.coverage)
-            if as_json and (step.written or once):
-                answer(_step_report(step) | {"not_in_record": notes}, as_json=True)
-            elif step.written or once:
-                typer.echo(step_line(step))
-            for note in notes if not as_json else ():
-                if note not in said:
-                    said.add(note)
-                    typer.echo(f"Not in this record: {note}.")
-
-        if (n := rate_unknown_fees(handle, given)) and not as_json:
+        self.handle, self._followed = memory.agent(agent), FollowedVenue(source, url or MAINNET)
+        self._as_json, self._once, self._said = as_json, once, set[str]()
+        if (n := rate_unknown_fees(self.handle, given)) and not as_json:
             say(f"{n} fee{'s' if n > 1 else ''} without a rate until now {'are' if n > 1 else 'is'} counted.")
-        if once:
-            report(follow_account(handle, venue))
+
+    def report(self, step: FollowStep | MemtapeError) -> None:
+        """Print what a read recorded, and once what the venue does not tell."""
+        from memtape.engine.account_polls import state_followed_venue
+        from memtape.errors import MemtapeError
+
+        if isinstance(step, MemtapeError):
+            say(str(step))
             return
-        say(f"Following {address}\nfor {agent}, every {every:g} s. Stop with ctrl-C.")
-        try:
-            with running_schedule(memory), fetching_decision_bars(memory, agents={agent}):
-                follow_until(handle, venue, Event(), every=timedelta(seconds=every), on_step=report)
-        except KeyboardInterrupt:
-            say("Stopped.")
+        state_followed_venue(self.handle, self._followed)
+        notes = missing_notes(self.venue.coverage)
+        if self._as_json and (step.written or self._once):
+            answer(_step_report(step) | {"not_in_record": notes}, as_json=True)
+        elif step.written or self._once:
+            typer.echo(step_line(step))
+        for note in notes if not self._as_json else ():
+            if note not in self._said:
+                self._said.add(note)
+                typer.echo(f"Not in this record: {note}.")
 
 
 def read_rates(given: str) -> dict[str, Decimal]:

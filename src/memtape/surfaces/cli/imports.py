@@ -48,18 +48,6 @@ def import_text(found: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, "problems": rows}
 
 
-def import_line(row: Mapping[str, Any]) -> str:
-    """Returns an import as one line.
-
-    >>> import_line({"batch": "3f0c", "file": "trades.csv", "format": "csv", "new": 3, "duplicates": 0,
-    ...              "recorded_at": "2026-06-04T08:00:00Z", "undone": True})
-    '3f0c  2026-06-04T08:00:00Z  3 new, 0 known  csv  trades.csv  (undone)'
-    """
-    counts = f"{row.get('new', 0)} new, {row.get('duplicates', 0)} known"
-    parts = [row["batch"], row.get("recorded_at", ""), counts, row.get("format", ""), clean_name(row.get("file", ""))]
-    return "  ".join(part for part in (*parts, "(undone)" if row["undone"] else "") if part)
-
-
 def undo_sentence(done: Mapping[str, Any]) -> str:
     """Returns what an undo took back.
 

@@ -1,4 +1,4 @@
-"""The commands for what agents write: `docs notes`, `docs proposals`, `docs accept` and `docs reject`."""
+"""The commands for what agents write: `docs proposals`, `docs accept` and `docs reject`."""
 
 from __future__ import annotations
 
@@ -6,21 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from memtape.surfaces.cli.commands import answer, perform_as_owner, print_operation, reporting
+from memtape.surfaces.cli.commands import perform_as_owner
+from memtape.surfaces.cli.groups import Command
 from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store
+from memtape.surfaces.cli.printing import answer, reporting
 
 ProposalId = Annotated[str, typer.Argument(metavar="ID", help="The proposal.")]
 NoteText = Annotated[str, typer.Option("--note", help="A note for the record.")]
-
-
-def notes(
-    agent: AgentName = "main", limit: Annotated[int, typer.Option(help="How many, newest first.")] = 20,
-    run: Annotated[str | None, typer.Option(help="Only this run.")] = None,
-    db: Db = None, owner: Owner = None, as_json: Json = False,
-) -> None:  # fmt: skip
-    """List the notes that an agent wrote into its documents."""
-    with reporting(as_json), open_store(db, owner) as memory:
-        print_operation(memory, "list_notes", {"agent": agent, "limit": limit, "run": run}, as_json)
 
 
 def proposals(
@@ -80,5 +72,5 @@ def _answer_of(name: str, data: dict[str, Any], db: str | None, owner: str | Non
 
 def add_to(group: typer.Typer) -> None:
     """Add these commands to the group `docs`."""
-    for command in (notes, proposals, accept, reject):
-        group.command(command.__name__)(command)
+    for command in (proposals, accept, reject):
+        group.command(command.__name__, cls=Command)(command)

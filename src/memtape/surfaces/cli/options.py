@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memtape.surfaces.cli.commands import DB_HELP, OWNER_HELP
+from memtape.surfaces.cli.commands import COLUMNS_HELP, DB_HELP, OWNER_HELP
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
 
-Db = Annotated[str | None, typer.Option("--db", help=DB_HELP)]
+Db = Annotated[str | None, typer.Option("--db", metavar="STORE", help=DB_HELP)]
 Owner = Annotated[str | None, typer.Option("--owner", help=OWNER_HELP)]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+ColumnNames = Annotated[str | None, typer.Option("--columns", metavar="A,B", help=COLUMNS_HELP)]
 AgentName = Annotated[str, typer.Option("--agent", help="The agent.")]
 
 

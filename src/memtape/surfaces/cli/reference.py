@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from memtape import errors
 from memtape.settings import SETTINGS
+from memtape.surfaces.cli.layout import COMMANDS, PANELS, OperationCommand
 from memtape.surfaces.registry import all_operations, operations_page
 
 
@@ -44,32 +46,46 @@ def errors_page() -> str:
 
 
 def cli_page() -> str:
-    """Every command that is not just an operation, with its help; the operations have their own page."""
-    from memtape.surfaces.cli.main import HOUSEKEEPING, app
+    """Every command with its options, as `memtape --help` orders them; the options of operations have their own page."""
+    from memtape.surfaces.cli.main import app
 
-    group = typer.main.get_command(app)
+    root = typer.main.get_command(app)
+    calls = {each.path: each for each in COMMANDS}
     lines = [
         "# Command line",
         "",
-        "Every command that prints a result takes `--json`. Exit codes: 0 ok, 1 check failed, 2 usage or bad input, 3 locked or "
-        "conflict, 4 integrity.",
+        "Every command that prints a result takes `--json`, and one that prints a table `--columns a,b`. Exit codes: 0 ok, "
+        "1 check failed, 2 usage or bad input, 3 locked or conflict, 4 integrity.",
         "",
-        "Each operation is also a command: `get_trades` is `memtape get-trades` (see [operations](operations.md)). Short "
-        "commands take the same options and print the chosen columns:",
-        "",
-        "| short command | operation |",
-        "|---|---|",
-        *(f"| `memtape {known.command}` | `{known.name}` |" for known in all_operations().values() if known.command),
+        "`memtape op NAME` calls any operation by its own name: `memtape op get_trades` is `memtape trades` "
+        "(see [operations](operations.md)). A group with a command `list` calls it when no command is named.",
         "",
     ]
-    commands = getattr(group, "commands", {})
-    chosen = [(name, commands[name]) for name in HOUSEKEEPING]
-    chosen += [(f"{name} {part}", each) for name, group_ in chosen for part, each in getattr(group_, "commands", {}).items()]
-    for name, command in chosen:
-        lines += [f"## memtape {name}", "", (command.help or "").strip(), ""]
-        options = [p for p in command.params if p.name != "help"]
-        if options:
-            lines += ["| option | meaning |", "|---|---|"]
-            lines += [f"| `{' '.join(p.opts)}` | {getattr(p, 'help', '') or ''} |" for p in options]
-            lines.append("")
+    for title, panel in PANELS.items():
+        lines += [f"## {title}", ""]
+        for name in panel:
+            top = getattr(root, "commands", {})[name]
+            for path, each in [(name, top), *((f"{name} {part}", sub) for part, sub in getattr(top, "commands", {}).items())]:
+                lines += _paragraph(path, each, calls.get(path))
     return "\n".join(lines)
+
+
+def _paragraph(path: str, command: Any, calls: OperationCommand | None) -> list[str]:
+    """One command: its line, and its options unless they are those of an operation."""
+    given = "".join(f" {field.upper()}" for field in calls.arguments) if calls else ""
+    lines = [
+        f"### memtape {path}{given}",
+        "",
+        (command.short_help if calls else command.help or command.short_help or "").strip(),
+    ]
+    if calls is not None:
+        return [*lines, "", f"Calls [{calls.operation}](operations.md#{calls.operation}).", ""]
+    options = [param for param in command.params if param.name != "help"]
+    if options:
+        lines += ["", "| option | meaning |", "|---|---|"]
+        lines += [f"| `{' '.join(p.opts)}` | {_cell(getattr(p, 'help', '') or '')} |" for p in options]
+    return [*lines, ""]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -50,7 +50,7 @@ class BehaviourAnswer(Basis):
     tools={"coach"},
     columns={
         "drift": ("of", "detected", "direction", "magnitude", "since", "n"),
-        "patterns": ("kind", "sentence", "frequency", "outcome"),
+        "patterns": ("kind", "sentence"),
         "segments": ("strategy", "symbol", "n", "window_trades", "drift_detected"),
     },
 )

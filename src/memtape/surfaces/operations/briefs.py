@@ -166,7 +166,7 @@ class ShownList(Answer):
     n: Annotated[int, Field(description="how many")]
 
 
-@operation(writes=False, columns=("known_at", "digest", "as_of", "head", "symbol", "tokens", "decision", "run"))
+@operation(writes=False, columns=("digest", "known_at", "as_of", "head", "symbol", "tokens", "decision", "run"))
 def list_shown_briefs(memory: Memory, ask: ListShown, caller: Caller) -> ShownList:
     """List the briefs an agent was shown, newest first, with what reproduces each."""
     handle = agent_of(memory, ask)

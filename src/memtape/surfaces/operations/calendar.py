@@ -156,7 +156,7 @@ class EventsAnswer(Answer):
     writes=False,
     tools={"coach"},
     columns={
-        "events": ("t", "title", "kind", "currencies", "importance", "forecast", "actual"),
+        "events": ("t", "kind", "currencies", "impact", "forecast", "actual", "title", "id"),
         "your_exposure": (
             "event_id", "symbol", "position_side", "notional_usd", "similar_events_back", "median_abs_move_pct", "worst_move_pct",
         ),
@@ -256,7 +256,7 @@ class EventImports(Answer):
     n: Annotated[int, Field(description="how many")]
 
 
-@operation(writes=False, columns=("batch", "file", "format", "new", "changed", "duplicates", "recorded_at", "undone"))
+@operation(writes=False, columns=("batch", "recorded_at", "new", "changed", "duplicates", "format", "undone", "file"))
 def list_event_imports(memory: Memory, ask: OfOwner, caller: Caller) -> EventImports:
     """List imported calendars, oldest first, and whether each import was undone."""
     found = memory.calendar.imports(ask.cutoff)

@@ -188,7 +188,7 @@ class ListChats(OfOwner):
     limit: Annotated[int, Field(ge=1, le=500, description="how many, the last active first")] = 20
 
 
-@operation(writes=False, command="chats", columns=("id", "title", "mode", "turns", "cost_usd", "last_at"))
+@operation(writes=False, columns=("id", "last_at", "mode", "turns", "cost_usd", "title"))
 def list_chats(memory: Memory, ask: ListChats, caller: Caller) -> ChatList:
     """List the chats with the coach, the last active first. Owner only."""
     found = sorted(memory.chats.all(ask.cutoff), key=lambda chat: (chat.last_at, chat.id), reverse=True)[: ask.limit]

@@ -18,7 +18,7 @@ from memtape.surfaces.answer_models import answer_model
 from memtape.surfaces.answers import Basis, basis_of, rounded_figure
 from memtape.surfaces.operations.beliefs import BeliefRow, belief_row
 from memtape.surfaces.operations.calendar import EventRow, ExposureRow, event_row, exposure_row
-from memtape.surfaces.operations.memories import EvidenceRow, WarnedItem, evidence_row, warned_row
+from memtape.surfaces.operations.memories import EVIDENCE_FIGURES, EvidenceRow, WarnedItem, evidence_row, warned_row
 from memtape.surfaces.operations.plans import PlanRow, plan_row
 from memtape.surfaces.questions import AsOf, agent_of
 from memtape.surfaces.registry import operation
@@ -73,10 +73,12 @@ class CheckAnswer(Basis):
     tools={"trader", "coach"},
     columns={
         "reasons": ("weighs", "text", "source"),
-        "warnings": ("r", "similarity", "why"),
+        "warnings": ("id", "r", "unit", "similarity", "why"),
+        "evidence": EVIDENCE_FIGURES,
+        "hint": ("reasons",),
         "plans": ("id", "status", "action", "size_factor", "reasoning"),
         "beliefs": ("id", "status", "confidence", "sentence"),
-        "events": ("t", "title", "kind", "impact"),
+        "events": ("t", "kind", "impact", "title", "id"),
     },
 )
 def pre_trade_check(memory: Memory, ask: PreTradeCheck, caller: Caller) -> CheckAnswer:

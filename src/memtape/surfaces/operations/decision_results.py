@@ -96,8 +96,8 @@ class DecisionResults(Answer):
 @operation(
     writes=False,
     columns={
-        **dict.fromkeys(("active", "without_outcome"), ("at", "agent", "symbol", "action", "status", "conviction")),
-        **dict.fromkeys(("closed", "not_taken"), ("at", "agent", "symbol", "action", "cause", "r")),
+        **dict.fromkeys(("active", "without_outcome"), ("id", "symbol", "action", "status", "conviction", "agent", "at")),
+        **dict.fromkeys(("closed", "not_taken"), ("id", "symbol", "action", "r", "cause", "agent", "at")),
     },
 )
 def get_decision_results(memory: Memory, ask: GetDecisionResults, caller: Caller) -> DecisionResults:

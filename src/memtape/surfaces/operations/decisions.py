@@ -131,7 +131,7 @@ def _named_decision(handle: AgentMemory, id: str, **known: Any) -> DecisionAnswe
     return decision_answer(handle.agent.id, found)
 
 
-@operation(writes=False, columns={"examinations": ("at", "conviction_score", "suggested_action", "notes")})
+@operation(writes=False, columns={"examinations": ("run", "at", "conviction_score", "suggested_action", "notes")})
 def get_decision(memory: Memory, ask: GetDecision, caller: Caller) -> DecisionAnswer:
     """Get one decision: its card, its outcome, and its re-examinations."""
     return _named_decision(agent_of(memory, ask), ask.decision, as_of=ask.as_of, head=ask.head)
@@ -211,7 +211,7 @@ class ReexaminationList(Answer):
     n: Annotated[int, Field(description="how many")]
 
 
-@operation(writes=False, columns=("at", "conviction_score", "suggested_action", "notes"))
+@operation(writes=False, columns=("run", "at", "conviction_score", "suggested_action", "notes"))
 def list_reexaminations(memory: Memory, ask: ListReexaminations, caller: Caller) -> ReexaminationList:
     """List the re-examinations of a run's decision, oldest first: its conviction history."""
     handle = agent_of(memory, ask)

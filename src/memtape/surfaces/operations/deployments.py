@@ -33,8 +33,8 @@ SHARPE_CLOCK = "per trade, not annualised"
 _TABLES = {
     "agents": ("agent", "mode", "currency", "n", "n_open", "net_pnl_usd", "win_rate", "total_net_pnl_usd"),
     "summary": ("currency", "n", "net_pnl_usd", "win_rate", "max_drawdown_usd", "max_drawdown_pct"),
-    "trades": ("exit_at", "agent", "symbol", "side", "net_pnl_usd", "pnl_r", "regime", "exit_reason"),
-    "lessons": ("scope", "agent", "trades_considered", "generated_at", "lessons"),
+    "trades": ("trade_id", "exit_at", "symbol", "side", "net_pnl_usd", "pnl_r", "agent", "exit_reason"),
+    "lessons": ("note_id", "generated_at", "scope", "agent", "trades_considered", "lessons"),
 }
 
 

@@ -82,7 +82,7 @@ def _hit(hit: SearchHit, record: PageRecord | None) -> HitRow:
     writes=False,
     tools={"coach"},
     aliases=("memory_search",),
-    columns=("score", "path", "start_line", "end_line", "snippet", "reason"),
+    columns=("path", "start_line", "end_line", "score", "snippet", "reason"),
 )
 def search_documents(memory: Memory, ask: SearchDocuments, caller: Caller) -> SearchAnswer:
     """Search the agent's and the shared documents. Each passage has path, lines, hash and reason."""

@@ -50,7 +50,7 @@ class ReflectionAnswer(Basis):
         "confirms": ("id", "status", "sentence"),
         "contradicts": ("id", "status", "sentence"),
         "plans": ("id", "status", "action", "reasoning"),
-        "similar": ("score", "why"),
+        "similar": ("id", "kind", "score", "why"),
     },
 )
 def get_trade_reflection(memory: Memory, ask: GetReflection, caller: Caller) -> ReflectionAnswer:

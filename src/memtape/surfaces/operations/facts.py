@@ -131,8 +131,8 @@ def fact_row(fact: Fact, now: datetime) -> FactRow:
 
 
 @operation(
-    writes=False, command="facts",
-    columns=("id", "fact", "topic", "confidence", "archived_reason"),
+    writes=False,
+    columns=("id", "topic", "confidence", "created_at", "fact", "archived_reason"),
 )  # fmt: skip
 def list_facts(memory: Memory, ask: ListFacts, caller: Caller) -> FactList:
     """List what is known about the owner, now or at a past moment. Owner only: a chat is shown a choice of them."""

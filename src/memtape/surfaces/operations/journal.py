@@ -101,7 +101,7 @@ class NotesAnswer(Answer):
     n: Annotated[int, Field(description="how many")]
 
 
-@operation(writes=False, columns=("at", "kind", "run", "path", "start_line", "end_line", "text"))
+@operation(writes=False, columns=("id", "at", "kind", "run", "path", "start_line", "end_line", "text"))
 def list_notes(memory: Memory, ask: ListNotes, caller: Caller) -> NotesAnswer:
     """List the notes that an agent wrote, each with its run, place and text."""
     handle = agent_of(memory, ask)

@@ -37,7 +37,7 @@ GROUP_TABLE = ("name", "n", "net_pnl_usd", "win_rate", "profit_factor", "mean_r"
 ASCENDING = "asc-"  # begins the cursor of a page in ascending order
 SortOrder = Literal["desc", "asc"]
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-TRADE_TABLE = ("entry_at", "exit_at", "symbol", "side", "entry_price", "exit_price", "net_pnl_usd", "pnl_r")
+TRADE_TABLE = ("id", "entry_at", "symbol", "side", "net_pnl_usd", "pnl_r", "exit_at", "exit_trigger")
 
 
 # The columns of a trade by which a page may be sorted, beside the short names.
@@ -178,7 +178,7 @@ class OpenPositions(Answer):
     n: Annotated[int, Field(description="how many")]
 
 
-@operation(writes=False, columns=("entry_at", "symbol", "side", "qty_open", "entry_price", "stop_price", "mfe_usd", "mae_usd"))
+@operation(writes=False, columns=("id", "entry_at", "symbol", "side", "qty_open", "entry_price", "stop_price", "net_pnl_usd"))
 def get_open_positions(memory: Memory, ask: AsOf, caller: Caller) -> OpenPositions:
     """List an agent's open trades, with realised PnL and excursions so far."""
     found = agent_of(memory, ask).ledger.trades(status="open", as_of=ask.as_of, head=ask.head)
@@ -196,7 +196,7 @@ class GetPerformance(AsOf):
 
 
 @operation(
-    writes=False, command="performance",
+    writes=False,
     # The habits have an operation of their own.
     columns={"habits": ("drift_detected",), **dict.fromkeys(("by_weekday", "by_hour", "by_symbol", "by_side"), GROUP_TABLE)},
 )  # fmt: skip
@@ -279,8 +279,8 @@ class LedgerAnswer(Answer):
 
 
 @operation(
-    writes=False, command="ledger",
-    columns={"rows": TRADE_TABLE, "discrepancies": ("at", "symbol", "why", "fill_id")},
+    writes=False,
+    columns={"rows": TRADE_TABLE, "discrepancies": ("at", "symbol", "why", "fill_id", "ledger_qty", "broker_qty")},
 )  # fmt: skip
 def get_ledger(memory: Memory, ask: AsOf, caller: Caller) -> LedgerAnswer:
     """Get an agent's whole ledger: every trade by entry time, totals, and records that do not agree."""
@@ -319,16 +319,17 @@ class DecisionsAnswer(Answer):
     agent: Annotated[str, Field(description="the agent")]
     decisions: Annotated[list[DecisionRow], Field(description="newest first")]  # type: ignore[valid-type]
     n: Annotated[int, Field(description="how many")]
+    notes: Annotated[list[str], Field(description="what you asked for and no decision has, with what exists")]
 
 
-@operation(writes=False, columns=("t", "symbol", "action", "side", "stop", "confidence", "reason"))
+@operation(writes=False, columns=("id", "symbol", "action", "side", "t", "stop", "confidence", "reason"))
 def get_decisions(memory: Memory, ask: GetDecisions, caller: Caller) -> DecisionsAnswer:
     """List an agent's decisions, newest first, including decisions not to trade, each with its run."""
-    found = agent_of(memory, ask).ledger.decisions(
-        symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before
-    )
+    handle = agent_of(memory, ask)
+    found = handle.ledger.decisions(symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before)
+    notes = handle.memories.notes(symbol=ask.symbol, as_of=ask.as_of, head=ask.head) if ask.symbol and not found else []
     rows = [DecisionRow(**plain(row.decision), known_at=optional_time_text(row.known_at), tick=row.tick) for row in found]
-    return DecisionsAnswer(agent=ask.agent or DEFAULT_AGENT, decisions=rows, n=len(rows))
+    return DecisionsAnswer(agent=ask.agent or DEFAULT_AGENT, decisions=rows, n=len(rows), notes=notes)
 
 
 class EquityPoint(Answer):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NOTE_TABLES = {
     "note": ("id", "generated_at", "trades_considered", "scanned", "chosen_by", "lessons"),
     "skill_note": ("id", "generated_at", "trades_considered", "chosen_by", "lessons"),
-    "lessons": ("status", "slot", "n", "text"),
+    "lessons": ("id", "status", "slot", "n", "expires_at", "text"),
 }
 
 
@@ -235,7 +235,7 @@ class GetHistory(AsOf):
     limit: Annotated[int, Field(ge=1, le=500, description="how many of each, newest first")] = 50
 
 
-@operation(writes=False, columns=("id", "status", "generated_at", "trades_considered", "model_used"))
+@operation(writes=False, columns=("id", "generated_at", "status", "trades_considered", "model_used"))
 def get_lesson_history(memory: Memory, ask: GetHistory, caller: Caller) -> LessonHistory:
     """List all lessons an agent saw over time, active and superseded, and every failed reflection."""
     handle = agent_of(memory, ask)

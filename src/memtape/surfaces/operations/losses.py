@@ -60,7 +60,7 @@ class LossesAnswer(Answer):
 
 
 @operation(
-    writes=False, command="ask losses",
+    writes=False,
     columns={"groups": ("group", "n", "net_pnl_usd", "mean_r", "verdict")},
 )  # fmt: skip
 def get_losses(memory: Memory, ask: GetLosses, caller: Caller) -> LossesAnswer:

@@ -271,6 +271,10 @@ def warned_row(item: LossWarning, currency: str) -> WarnedItem:
     )  # fmt: skip
 
 
+# What a terminal shows of the evidence.
+EVIDENCE_FIGURES = ("n_trades", "n_eff", "win_rate", "mean_r", "median_r", "worst_r", "worst_id", "r_source", "hint")
+
+
 def evidence_row(evidence: Evidence) -> BaseModel:
     """The answer of evidence, with six significant digits."""
     return EvidenceRow(**plain(rounded(asdict(evidence))))
@@ -280,13 +284,14 @@ def evidence_row(evidence: Evidence) -> BaseModel:
     writes=False,
     tools={"trader", "coach"},
     aliases=("recall_similar_trades",),
-    command="recall",
     columns={
-        "ranked": ("score", "kind", "tier", "why"),
-        "warnings": ("r", "similarity", "why"),
-        "beliefs": ("score", "why"),
-        "near_misses": ("score", "why"),
+        "ranked": ("id", "kind", "score", "tier", "n", "why"),
+        "warnings": ("id", "r", "unit", "similarity", "why"),
+        "beliefs": ("id", "score", "n", "why"),
+        "near_misses": ("id", "score", "why"),
         "worth_testing": ("why",),
+        "evidence": EVIDENCE_FIGURES,
+        "hint": ("reasons",),
     },
 )
 def recall_memories(memory: Memory, ask: RecallMemories, caller: Caller) -> Recollected:

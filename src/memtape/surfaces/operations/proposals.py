@@ -112,7 +112,7 @@ class ProposalsAnswer(Answer):
     total: Annotated[int, Field(description="how many have that status")]
 
 
-@operation(writes=False, columns=("id", "path", "status", "state", "reason", "run", "at"))
+@operation(writes=False, columns=("id", "at", "status", "state", "path", "run", "reason"))
 def list_proposals(memory: Memory, ask: ListProposals, caller: Caller) -> ProposalsAnswer:
     """List the edits proposed to an agent's documents, pending and decided."""
     handle = agent_of(memory, ask)

@@ -223,7 +223,7 @@ def run_answer(run: AgentRun) -> RunAnswer:
     )  # fmt: skip
 
 
-@operation(writes=True, waits=True, command="run")
+@operation(writes=True, waits=True)
 def run_agent(memory: Memory, ask: RunAgent, caller: Caller) -> RunAnswer:
     """Run an agent once with its configured runner, and wait for its end. Owner only.
 
@@ -257,7 +257,7 @@ class ListRuns(AsOf):
     limit: Annotated[int, Field(ge=1, le=500, description="how many, newest first")] = 20
 
 
-@operation(writes=False, command="runs", columns=("at", "kind", "result", "id", "cost_usd"))
+@operation(writes=False, columns=("id", "at", "kind", "result", "cost_usd", "decision", "error"))
 def list_runs(memory: Memory, ask: ListRuns, caller: Caller) -> RunList:
     """List the runs of an agent, newest first; as of a past moment, as they were known then."""
     handle = agent_of(memory, ask)

@@ -1,0 +1,92 @@
+"""The plain sentence with which some commands end: what the answer comes down to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+ENOUGH_TRADES = 10  # effective sample from which an answer also suggests a size
+
+
+def concluding_sentence(operation: str, done: Mapping[str, Any]) -> str:
+    """The last sentence of a command that calls an operation, or "" if it has none."""
+    return recall_sentence(done) if operation == "recall_memories" else ""
+
+
+def recall_sentence(done: Mapping[str, Any]) -> str:
+    """What memory says about a situation.
+
+    >>> evidence = {"n_trades": 47, "n_eff": 23.4, "win_rate": 0.2477, "mean_r": -0.265, "mean_r_interval": [-0.75, 0.22]}
+    >>> print(recall_sentence({"n": 159, "unit": "R", "evidence": evidence, "warnings": [{}, {}]}))
+    In short: 47 similar trades won 25 % and made -0.27R on average, which luck can explain; 2 warnings.
+    >>> evidence = {"n_trades": 1, "n_eff": 1.0, "win_rate": 1.0, "mean_r": 1.994}
+    >>> print(recall_sentence({"n": 1, "unit": "R", "evidence": evidence, "warnings": []}))
+    In short: 1 similar trade won 100 % and made +1.99R on average, too few to conclude from (effective sample 1.0).
+    >>> recall_sentence({"n": 0, "unit": "R", "evidence": {"n_trades": 0}, "warnings": []})
+    'In short: there are no memories yet.'
+    """
+    evidence, warnings = done.get("evidence") or {}, done.get("warnings") or []
+    if not done.get("n"):
+        return "In short: there are no memories yet."
+    n, rate, mean = evidence.get("n_trades") or 0, evidence.get("win_rate"), evidence.get("mean_r")
+    if not n or rate is None or mean is None:
+        return f"In short: none of the {done['n']} memories has an outcome for this situation.{_warned(len(warnings))}"
+    unit = "R" if done.get("unit") == "R" else f" {done.get('unit')}"
+    trades = "1 similar trade" if n == 1 else f"{n} similar trades"
+    made = f"won {rate * 100:.0f} % and made {mean:+.2f}{unit} on average"
+    return f"In short: {trades} {made}{_doubt(evidence)}{_warned(len(warnings), '; ')}."
+
+
+def _doubt(evidence: Mapping[str, Any]) -> str:
+    """Why not to trust a mean: too few trades, or an interval around zero."""
+    n_eff = evidence.get("n_eff")
+    if n_eff is not None and n_eff < ENOUGH_TRADES:
+        return f", too few to conclude from (effective sample {n_eff:.1f})"
+    low, high = evidence.get("mean_r_interval") or (None, None)
+    return ", which luck can explain" if low is not None and high is not None and low <= 0 <= high else ""
+
+
+def _warned(n: int, start: str = " ") -> str:
+    return f"{start}{n} warning{'' if n == 1 else 's'}{'.' if start == ' ' else ''}" if n else ""
+
+
+def verify_sentence(found: Mapping[str, Any]) -> str:
+    """What a verification found.
+
+    >>> verify_sentence({"ok": True, "log_rows": 3821, "heads": [{}, {}], "problems": [], "needs_rebuild": []})
+    'Nothing was altered: all 3,821 rows of the log and every table made from them agree, in 2 streams.'
+    """
+    if not found["ok"]:
+        n, first = len(found["problems"]), found["problems"][0]
+        others = f" and {n - 1} more" if n > 1 else ""
+        return f"The store does not agree with its log: {first['table']} {first['row']} of {first['stream']}{others}."
+    if found["needs_rebuild"]:
+        return "Nothing was altered, but these trades were computed by older rules. Make a backup, then run: memtape rebuild"
+    n = len(found["heads"])
+    streams = f"{n} stream{'' if n == 1 else 's'}"
+    return f"Nothing was altered: all {found['log_rows']:,} rows of the log and every table made from them agree, in {streams}."
+
+
+def rebuild_sentence(found: Mapping[str, Any]) -> str:
+    """What a rebuild did.
+
+    >>> rebuild_sentence({"ok": True, "log_rows": 5, "problems": []})
+    'Every table was made again from the 5 rows of the log.'
+    """
+    if not found["ok"]:
+        return verify_sentence(found)
+    return f"Every table was made again from the {found['log_rows']:,} row{'' if found['log_rows'] == 1 else 's'} of the log."
+
+
+def doctor_sentence(found: Mapping[str, Any]) -> str:
+    """What the doctor says in the end.
+
+    >>> doctor_sentence({"ok": True, "checks": [{}, {}], "problems": [], "notes": ["no agents yet"]})
+    'All is well: 2 checks passed; 1 note above.'
+    """
+    if not found["ok"]:
+        n = len(found["problems"])
+        return f"{n} of {len(found['checks'])} checks failed: see {'problem' if n == 1 else 'problems'} above."
+    notes = len(found["notes"])
+    noted = f"; {notes} note{'' if notes == 1 else 's'} above" if notes else ""
+    return f"All is well: {len(found['checks'])} checks passed{noted}."

@@ -1,0 +1,164 @@
+"""`memtape serve`, `memtape mcp` and `memtape demo`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memtape.surfaces.cli.documents import sync_minutes
+from memtape.surfaces.cli.options import Db, Owner, open_store, progress, say
+from memtape.surfaces.cli.printing import reporting
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+
+PORT = 8765
+DEMO_STEPS = (
+    "trades --agent tech-breakout", "brief --agent tech-breakout", "check MSFT long --agent tech-breakout",
+    "ask losses --agent tech-breakout", "serve --demo",
+)  # fmt: skip
+
+
+def serve(
+    db: Db = None, owner: Owner = None,
+    host: Annotated[str, typer.Option(help="A loopback address.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes a free port.", min=0, max=65535)] = PORT,
+    agent: Annotated[str | None, typer.Option(help="The agent of /mcp, and of /v1 where a call names none.")] = None,
+    tools: Annotated[str, typer.Option(help="Tool set of /mcp: trader, coach or full.")] = "trader",
+    any_agent: Annotated[bool, typer.Option("--any-agent", help="Let a model on /mcp reach every agent.")] = False,
+    reports: Annotated[str | None, typer.Option(help="'operator': let a model on /mcp report fills, bars, equity.")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Serve simulated agents on real prices, from a separate store.")] = False,
+) -> None:  # fmt: skip
+    """Serve the pages, HTTP (/v1) and MCP (/mcp) on loopback."""
+    with reporting():
+        from functools import partial
+
+        from memtape.surfaces.http import build_app, listen, run_http
+        from memtape.surfaces.registry import reports_as_operator, tool_set
+        from memtape.surfaces.web import add_pages
+        from memtape.workers.decision_bars import fetching_decision_bars
+        from memtape.workers.documents import syncing_documents
+        from memtape.workers.run_schedule import running_agents
+        from memtape.workers.schedule import running_schedule
+
+        minutes = sync_minutes()
+        where = _demo_store(db, owner) if demo else db
+        with open_store(where, owner) as memory:
+            if demo:
+                _demo_documents(memory, str(where))
+            listener = listen(host, port)
+            at = f"http://{host}:{listener.getsockname()[1]}"
+            say(_greeting(at, memory.url, demo))
+
+            def rows() -> int:
+                return sum(memory.agent(each.id).head().seq for each in memory.agents())
+
+            application = build_app(
+                memory, web=partial(add_pages, memory=memory), agent=agent, tools=tool_set(tools), any_agent=any_agent,
+                reports=reports_as_operator(reports), ready=memory.agents,
+                log_rows=rows,
+            )  # fmt: skip
+            runs = running_agents(memory, partial(_scheduled_run, memory))
+            bars = fetching_decision_bars(memory)
+            with running_schedule(memory), syncing_documents(memory, minutes), bars, runs:
+                run_http(application, listener)
+
+
+def demo(
+    db: Annotated[str | None, typer.Option("--db", metavar="STORE", help="The demo (default: ~/.memtape/demo.db).")] = None,
+    owner: Owner = None,
+) -> None:
+    """Fill a demo store with simulated trades on real prices, and say what to try. A store that is filled stays as it is."""
+    with reporting():
+        where = _demo_store(db, owner)
+        with open_store(where, owner) as memory:
+            _demo_documents(memory, where)
+            agents = ", ".join(agent.id for agent in memory.agents())
+        typer.echo(f"The demo is in {where} (agents: {agents}). Try:")
+        for words in DEMO_STEPS:
+            typer.echo(f"  {_program()} {words} --db {where}")
+
+
+def _scheduled_run(memory: Memory, agent: str, slot: datetime) -> None:
+    """Run an agent for a moment of its schedule."""
+    from memtape.runners.conduct import RunTask, conduct_run
+    from memtape.surfaces.run_host import run_host
+
+    prompt = memory.agent_config(agent).config.default_prompt
+    conduct_run(memory, run_host(memory), agent, RunTask(kind="scheduled", prompt=prompt, slot=slot), wait_seconds=0)
+
+
+def _demo_store(db: str | None, owner: str | None) -> str:
+    """The store of the demo. It is filled before it gets its name, so an interrupted run starts over."""
+    from memtape.sim.demo import fill_demo
+
+    target = Path(db or Path.home() / ".memtape" / "demo.db").expanduser().absolute()
+    if not target.exists():
+        say("Filling the demo store: simulated trades on real daily stock bars.")
+        part = target.with_name(target.name + ".part")
+        for leftover in target.parent.glob(part.name + "*"):
+            leftover.unlink()
+        with progress("demo") as report, open_store(str(part), owner) as memory:
+            fill_demo(memory, lambda _agent, done, total: report(done, total))
+        part.rename(target)
+    return str(target)
+
+
+def _demo_documents(memory: Memory, where: str) -> None:
+    """A workspace for the demo. The store must have its name: the index is named after it."""
+    from memtape.sim.demo_documents import fill_documents
+
+    fill_documents(memory, Path(where).with_suffix(".workspace") / "tech-breakout")
+
+
+def _greeting(at: str, url: str, demo: bool) -> str:
+    lines = [
+        f"memtape serves {at}",
+        f"  data   {url}",
+        f"  pages  {at}/   HTTP {at}/v1 (OpenAPI: /v1/openapi.json)   MCP {at}/mcp",
+    ]
+    if demo:
+        store = url.removeprefix("sqlite:///")
+        lines += [
+            "Next:",
+            f"  1. open {at}/ and look at an agent's trades",
+            f"  2. {_program()} trades --agent tech-breakout --db {store}",
+            f"  3. claude mcp add --transport http memtape {at}/mcp",
+        ]
+    return "\n".join(lines)
+
+
+def mcp(
+    db: Db = None, owner: Owner = None,
+    agent: Annotated[str | None, typer.Option(help="The agent of the tools: no other can be reached. Default: main.")] = None,
+    tools: Annotated[str, typer.Option("--tools", "--profile", help="trader, coach or full.")] = "trader",
+    any_agent: Annotated[bool, typer.Option("--any-agent", help="Let the model reach every agent.")] = False,
+    reports: Annotated[str | None, typer.Option(help="'operator': let the model report fills, bars, equity.")] = None,
+) -> None:  # fmt: skip
+    """Serve MCP on standard input and output, for Claude Code, Cursor and others."""
+    with reporting():
+        from memtape.surfaces.mcp import run_stdio
+        from memtape.surfaces.registry import reports_as_operator, tool_set
+
+        minutes = sync_minutes()
+
+        def background(memory: Memory) -> AbstractContextManager[None]:
+            from memtape.workers.documents import syncing_documents
+
+            return syncing_documents(memory, minutes, ends_seconds=0.2)  # closing the pipe does not wait for a sync
+
+        run_stdio(
+            lambda: open_store(db, owner), tools=tool_set(tools), agent=agent, any_agent=any_agent,
+            reports=reports_as_operator(reports), background=background,
+        )  # fmt: skip
+
+
+def _program() -> str:
+    """How this program is called from here: by its path if it lies below the current folder, as in a checkout."""
+    here = Path(sys.argv[0]).absolute()
+    return str(here.relative_to(Path.cwd())) if here.name == "memtape" and here.is_relative_to(Path.cwd()) else "memtape"
