@@ -29,7 +29,7 @@ from typing import Literal, NamedTuple
 
 from evidence import trade_histories
 from evidence.figures import Figure, Scale
-from evidence.worlds import SESSIONS, START, WORLDS, World, about
+from evidence.worlds import FRESH_WORLDS, KNOWN_WORLDS, SESSIONS, START, World, about
 from memtape.core.lessons.candidates import FALSE_DISCOVERY_RATE, MIN_TRADING_DAYS, comparable_outcomes, find_candidates
 from memtape.core.lessons.reflection import Candidate
 from memtape.core.lessons.stats_lessons import lessons_of
@@ -40,8 +40,8 @@ from memtape.core.skills import Skill
 from memtape.core.statistics import spread
 
 NOTES: dict[Scale, int] = {"small": 8, "full": 200}
-REAL_NOTES: dict[Scale, int] = {"small": 8, "full": 100}  # of each history and way to mix it
-PLANTED_NOTES: dict[Scale, int] = {"small": 8, "full": 60}
+FEWER_NOTES: dict[Scale, int] = {"small": 8, "full": 100}  # of real histories, and of worlds that the tests were made with
+PLANTED_NOTES: dict[Scale, int] = {"small": 8, "full": 40}
 PLANTED_TRADES, HISTORY_TRADES = 40, 300
 SKILL = Skill(id="study")
 Level = Literal["within a day", "of a day"]
@@ -81,15 +81,18 @@ def study(scale: Scale) -> list[Figure]:
     wanted = [] if not trade_histories.DATA.exists() else list(REAL) if scale == "full" else [SMALL_HISTORY]
     real = {name: REAL[name]() for name in wanted}
     figures = [
-        _false(f"{name}, outcomes {how}", [one(trades, random.Random(f"{name} {how} {n}")) for n in range(REAL_NOTES[scale])])
+        _false(f"{name}, outcomes {how}", [one(trades, random.Random(f"{name} {how} {n}")) for n in range(FEWER_NOTES[scale])])
         for name, trades in real.items() for how, one in (("rotated", rotated), ("shuffled", shuffled))
     ]  # fmt: skip
     figures += [
         _false(f"invented, {name}", [invented(random.Random(f"{name} {n}"), noise) for n in range(notes)])
         for name, noise in (("luck that follows itself", following), ("a hidden state of days", hidden_state))
     ]
-    worlds = WORLDS if scale == "full" else WORLDS[::3]
-    figures += [_false(f"world, {world.name}", [world.history(f"study {n}") for n in range(notes)]) for world in worlds]
+    for worlds, many in ((KNOWN_WORLDS, FEWER_NOTES[scale]), (FRESH_WORLDS, notes)):
+        figures += [
+            _false(f"world, {world.name}", [world.history(f"study {n}") for n in range(many)])
+            for world in (worlds if scale == "full" else worlds[::3])
+        ]
     figures += [_of_label(field, size, PLANTED_NOTES[scale]) for field in LABELLED for size in UNITS] if scale == "full" else []
     for (level, size), bar in AT_LEAST_FOUND.items():
         for name, trades in (*real.items(), ("invented", None)):
