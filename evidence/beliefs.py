@@ -126,6 +126,7 @@ class EdgeResult(NamedTuple):
     mirrored: bool  # a belief of another regime, or of a part of the planted one
     before: int
     mirrored_before: bool
+    inside: int  # trades in the regime with the edge
 
 
 def edge_result(seed: int, n: int, lasts: float, regimes: int) -> EdgeResult:
@@ -134,7 +135,7 @@ def edge_result(seed: int, n: int, lasts: float, regimes: int) -> EdgeResult:
     codes = labels(chance, n, lasts, regimes)
     counts = count_cells(trades(codes, chance.random(n) < np.where(codes["regime"] == 0, 0.75, 0.45)), True)
     now, before = [belief.proposition.when for belief in believed_now(counts)], believed_before(counts)
-    return EdgeResult(EDGE in now, len(now), mirrors(now), len(before), mirrors(before))
+    return EdgeResult(EDGE in now, len(now), mirrors(now), len(before), mirrors(before), int((codes["regime"] == 0).sum()))
 
 
 def mirrors(believed: Iterable[dict[str, str]] | Iterable[dict[str, object]]) -> bool:
@@ -156,8 +157,13 @@ def _edges(runs: int) -> list[Figure]:
             _share("the same: the edge is found", [one.found for one in long], at_least=0.95),
             _share(f"one edge, 300 trades, {words}: found", [one.found for one in short], at_least=0.80),
         ]  # fmt: skip
-    hard = [edge_result(20_000 + seed, 300, 12.0, 4).found for seed in range(runs)]
-    return [*figures, _share("one edge, 300 trades, four regimes that last 4 days: found", hard)]
+    hard = [edge_result(20_000 + seed, 300, 12.0, 4) for seed in range(runs)]
+    return [
+        *figures,
+        _share("one edge, 300 trades, four regimes that last 4 days: found", [one.found for one in hard]),
+        _share(f"the same, of those with {BELIEVED_FROM_TRADES} trades in that regime, as a belief needs",
+               [one.found for one in hard if one.inside >= BELIEVED_FROM_TRADES], at_least=0.80),
+    ]  # fmt: skip
 
 
 def _luck(runs: int, scale: Scale) -> list[Figure]:

@@ -65,7 +65,7 @@ STOP = "stop"
 # As a share of the usual risk. After a loss equity is smaller, so even a fixed size is a slightly larger share of it.
 MIN_RISK_DIFFERENCE = 0.1
 # Over both families of tests, half each. At this rate, fewer than one in ten histories without any effect give a lesson.
-FALSE_DISCOVERY_RATE = 0.06
+FALSE_DISCOVERY_RATE = 0.05
 MIN_TRADING_DAYS = 30  # under this many days, everything could be chance
 UP_AT_BEST_R = 1.0  # R at its best, from which a trade has something to give back
 NOTHING_AFTER: Mapping[str, float] = MappingProxyType({})
