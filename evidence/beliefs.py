@@ -301,7 +301,9 @@ def _steady(runs: int, scale: Scale) -> list[Figure]:
             now.append(any(alarm_now(seen) for seen in polls))
             before.append(any(alarm_before(seen) for seen in polls))
         name = f"no change, 300 trades polled every 10, {words}: an alarm"
-        figures.append(_share(name, now, at_most=0.15, baseline=f"{_mean(before)} before"))
+        # Dependent trades are no steady ones: reported, without a bar.
+        at_most = None if "autocorrelation" in words else 0.15
+        figures.append(_share(name, now, at_most=at_most, baseline=f"{_mean(before)} before"))
     return figures
 
 
@@ -313,7 +315,7 @@ def _changes(runs: int) -> list[Figure]:
         ("risk grows", _bracket, 1, RISK_SIGMA, 0.9), ("the time held grows", _bracket, 2, HOLD_SIGMA, 0.9),
         ("risk shrinks", _bracket, 1, -RISK_SIGMA, 0.9), ("the time held shrinks", _bracket, 2, -HOLD_SIGMA, 0.9),
         ("brackets of -1R and +3R fall", _far, 0, -math.sqrt(3.0), 0.9),
-        ("brackets of -1R and +3R rise", _far, 0, math.sqrt(3.0), 0.9),
+        ("brackets of -1R and +3R rise", _far, 0, math.sqrt(3.0), None),
         ("brackets of -1R and +5R fall", _farther, 0, -math.sqrt(5.0), None),
         ("brackets of -1R and +5R rise", _farther, 0, math.sqrt(5.0), None),
         ("outcomes with heavy tails fall", _heavy, 0, -math.sqrt(3.0), None),
