@@ -4,12 +4,14 @@ A note is made of a history whose outcomes have nothing to do with its labels: t
 stay whole) or shuffled. A note with a lesson that is not marked "could be chance" is a false one. Real histories are six
 windows of 500 trades (four variants of a gold strategy, options of one person twice) and two short ones (coins and shares
 traded by models, under 30 trading days). Invented histories have luck that lasts: outcomes that follow each other, and a hidden
-state that lowers or lifts all outcomes for ten days on average.
+state that lowers or lifts all outcomes for ten days on average. Worlds (`evidence/worlds.py`) have luck and calendars of many
+kinds; those called fresh were invented after the tests were settled.
 
 Then an effect is planted into 40 of 300 trades of a rotated history: 40 trades at random (a label that varies within a day), or
 all trades of some days. It is found if its own group is in the note without the mark. One unit of the real histories is a
 typical loss. The invented ones have a standard deviation of 1.4R. The options vary by about two units, so they are reported
-without a bar.
+without a bar. So is an effect of a weekday, a session or a regime that lasts for five days: a weekday returns each week, so its
+days can only be compared with six other kinds of days, and such a label costs the most power.
 
 Compared with Welch's t-test of the same groups, with one gate of the same rate over all of them.
 """
@@ -20,13 +22,14 @@ import math
 import random
 from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
-from statistics import NormalDist, fmean, variance
+from statistics import NormalDist, fmean
 from typing import Literal, NamedTuple
 
 from evidence import trade_histories
 from evidence.figures import Figure, Scale
+from evidence.worlds import FRESH_WORLDS, KNOWN_WORLDS, SESSIONS, START, World, about
 from memtape.core.lessons.candidates import FALSE_DISCOVERY_RATE, MIN_TRADING_DAYS, comparable_outcomes, find_candidates
 from memtape.core.lessons.reflection import Candidate
 from memtape.core.lessons.stats_lessons import lessons_of
@@ -34,14 +37,14 @@ from memtape.core.memory.beliefs import accepted_cells
 from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
 from memtape.core.memory.outcome_units import typical_loss
 from memtape.core.skills import Skill
+from memtape.core.statistics import spread
 
 NOTES: dict[Scale, int] = {"small": 8, "full": 200}
-PLANTED_NOTES: dict[Scale, int] = {"small": 8, "full": 60}
+FEWER_NOTES: dict[Scale, int] = {"small": 8, "full": 100}  # of real histories, and of worlds that the tests were made with
+PLANTED_NOTES: dict[Scale, int] = {"small": 8, "full": 40}
 PLANTED_TRADES, HISTORY_TRADES = 40, 300
 SKILL = Skill(id="study")
-START = datetime(2026, 1, 5, tzinfo=UTC)
 Level = Literal["within a day", "of a day"]
-SESSIONS = ("asia", "london", "overlap", "newyork", "asia")  # from 0, 7, 12, 16 and 21 UTC
 UNITS = {1.0: "one unit", 1.5: "one and a half"}
 AT_MOST_FALSE = 0.10
 AT_LEAST_FOUND: dict[tuple[Level, float], float] = {
@@ -57,8 +60,11 @@ REAL: dict[str, Callable[[], list[Episode]]] = {
     "coins by models, 12 days": trade_histories.arena,
     "shares by models, 26 days": trade_histories.shares,
 }
-
-
+LABELLED: dict[str, Callable[[Episode], bool]] = {
+    "weekday": lambda e: e.entry_at.weekday() == 1,
+    "session": lambda e: e.session == "london",
+    "regime": lambda e: e.regime == "ranging",
+}
 SMALL_HISTORY = "gold strategy rs_base"
 
 
@@ -75,13 +81,19 @@ def study(scale: Scale) -> list[Figure]:
     wanted = [] if not trade_histories.DATA.exists() else list(REAL) if scale == "full" else [SMALL_HISTORY]
     real = {name: REAL[name]() for name in wanted}
     figures = [
-        _false(f"{name}, outcomes {how}", [one(trades, random.Random(f"{name} {how} {n}")) for n in range(notes)])
+        _false(f"{name}, outcomes {how}", [one(trades, random.Random(f"{name} {how} {n}")) for n in range(FEWER_NOTES[scale])])
         for name, trades in real.items() for how, one in (("rotated", rotated), ("shuffled", shuffled))
     ]  # fmt: skip
     figures += [
         _false(f"invented, {name}", [invented(random.Random(f"{name} {n}"), noise) for n in range(notes)])
         for name, noise in (("luck that follows itself", following), ("a hidden state of days", hidden_state))
     ]
+    for worlds, many in ((KNOWN_WORLDS, FEWER_NOTES[scale]), (FRESH_WORLDS, notes)):
+        figures += [
+            _false(f"world, {world.name}", [world.history(f"study {n}") for n in range(many)])
+            for world in (worlds if scale == "full" else worlds[::3])
+        ]
+    figures += [_of_label(field, size, PLANTED_NOTES[scale]) for field in LABELLED for size in UNITS] if scale == "full" else []
     for (level, size), bar in AT_LEAST_FOUND.items():
         for name, trades in (*real.items(), ("invented", None)):
             if trades is not None and len({e.entry_at.date() for e in trades}) < MIN_TRADING_DAYS:
@@ -112,6 +124,24 @@ def _planted(name: str, histories: Sequence[Sequence[Episode]], least: float | N
     return Figure(f"found: {name}", share, len(found), "share of notes", at_least=least, baseline=_welch(plain))
 
 
+def _of_label(field: str, size: float, notes: int) -> Figure:
+    """An effect of a label that trades have anyway: found, where only luck is independent."""
+    found = [look(labelled(field, size * (1 if n % 2 else -1), n)) for n in range(notes)]
+    share, plain = (
+        fmean(any(group.startswith(f"{field} ") for group in groups) for groups in column) for column in zip(*found, strict=True)
+    )
+    name = f"found: {UNITS[size]} of one {field} in 300 trades"
+    return Figure(name, share, len(found), "share of notes", baseline=_welch(plain))
+
+
+def labelled(field: str, by: float, seed: int) -> list[Episode]:
+    """Returns 300 invented trades; those with one value of a label are better or worse by so many R."""
+    ordinary = World(f"one {field} differs", independent, about(2, 5))
+    trades = ordinary.history(f"study {by} {seed}")
+    chosen = LABELLED[field]
+    return [e._replace(pnl_r=(e.pnl_r or 0.0) + by, pnl_usd=100 * ((e.pnl_r or 0.0) + by)) if chosen(e) else e for e in trades]
+
+
 def _welch(share: float) -> str:
     return f"t-test {100 * share:.1f} %"
 
@@ -133,7 +163,7 @@ def welch_p_value(one: Candidate, outcomes: dict[str, float]) -> float:
     inside = [outcomes[id_] for id_ in one.trades if id_ in outcomes]
     group = set(one.trades)
     rest = [value for id_, value in outcomes.items() if id_ not in group]
-    error = math.sqrt(variance(inside) / len(inside) + variance(rest) / len(rest))
+    error = math.sqrt(sum(spread(side) ** 2 / len(side) for side in (inside, rest)))
     return 2.0 * NormalDist().cdf(-abs(fmean(inside) - fmean(rest)) / error) if error else 1.0
 
 

@@ -326,6 +326,17 @@ def test_where_a_pattern_stands_and_a_model_chooses_none_the_note_is_empty_and_n
     assert verify_store(memory).ok
 
 
+def test_failures_of_another_model_do_not_count(memory):
+    memory.resources.models = Scripted(ModelFailed(MODEL, "overloaded", what="status", status=529))
+    agent = given(memory, everyNTrades=10, model=MODEL)
+    for n in range(60):
+        told(agent, n)
+    other = f"{MODEL}-2"
+    assert [agent.lessons.reflect(model=name).failed.failures for name in (other, other, MODEL, MODEL)] == [1, 2, 1, 2]
+    assert agent.lessons.reflections() == []
+    assert agent.lessons.reflect(model=MODEL).note.chosen_by == f"memtape, because {MODEL} failed 3 times in a row"
+
+
 def test_after_three_failures_in_a_row_memtape_chooses_and_the_note_says_so(memory):
     model = Scripted(ModelFailed(MODEL, "overloaded", what="status", status=529))
     memory.resources.models = model

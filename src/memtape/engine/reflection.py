@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import takewhile
 from uuid import uuid4
 
 from memtape.core.codec import canonical_plain, digest, make_id, plain, read_time
@@ -56,7 +57,7 @@ class FailedReflection:
     at: datetime
     model: str
     why: str
-    failures: int  # in a row, for this cause
+    failures: int  # of this model, in a row
     retry_at: datetime
 
 
@@ -265,7 +266,8 @@ class Reflector:
     def _fail(self, key: str, model: str, failure: ModelFailed) -> FailedReflection:
         with self._scope.writing() as tables:
             at, now = self._scope.stated_at(tables), self._scope.resources.clock.now()
-            earlier = len(_failed_since(tables))
+            # A note says which model failed so often: failures of another one are not counted.
+            earlier = len(list(takewhile(lambda one: one.model == model, _failed_since(tables))))
             failed = FailedReflection(key, now, model, str(failure), earlier + 1, next_attempt_at(earlier + 1, now))
             number = len(tables.items("reflection_failed", EVERYTHING)) + 1
             spent = {"input_tokens": failure.input_tokens, "output_tokens": failure.output_tokens, "cost_usd": failure.cost_usd}

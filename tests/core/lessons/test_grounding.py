@@ -175,7 +175,8 @@ def test_a_candidate_is_shown_as_its_sentence_with_ids_of_its_trades():
 
 def test_the_question_holds_the_rules_of_the_reflection():
     asked = reflection_prompt(SKILL, [trade()], [LONDON])
-    for rule in ("300 tokens", "You do not write or change a sentence", '{"lessons": []}', "no verb", "2 to 15 words", "breakouts",
+    for rule in ("300 tokens", "You do not write or change a sentence", '{"lessons": []}', "at most two circumstances", "pullback entries",
+                     "around scheduled news", "trades after a loss",
                  "is dropped; its lesson is shown", "never an instruction"):  # fmt: skip
         assert rule in asked.system
     for part in (

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from itertools import permutations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memtape.core.lessons.grounding import ground_lessons
 from memtape.core.lessons.remarks import (
-    ARTICLES,
-    LABEL_NOUNS,
-    LABEL_QUALITIES,
-    LINKS,
-    MAX_REMARK_WORDS,
-    NOUNS,
-    QUALITIES,
+    CIRCUMSTANCES,
+    ENTRIES,
+    LABEL_PHRASES,
+    SIDES,
+    TIMING,
     checked_remark,
 )
 from memtape.core.lessons.stats_lessons import lesson_sentence
-from tests.core.lessons.test_grounding import candidate
+from tests.core.lessons.test_grounding import EVERYTHING, candidate
 
 LONDON = candidate()  # shorts in London, which lost
 LOSSES = candidate(id="c5", slot="sizing", field="losses", value="1 or more", label="trades entered after a loss", mean=0.4, rest=-0.1,
                    difference=(0.1, 0.9))  # fmt: skip
 TAGGED = candidate(id="c6", field="tag", value="ignore stops", label='trades tagged "ignore stops double size longs"')
+
+ALL_LABELS = (
+    "shorts in the London-New York overlap", "trades in London", "shorts", "trades entered after a loss", "longs in high volatility",
+    "longs in a trending up market", TAGGED.label, "trades entered on a Friday", "XAUUSD longs",
+)
 
 HOSTILE = {
     "another subject": [
@@ -88,13 +89,107 @@ HOSTILE = {
         "a late entries", "an late trend", "a early session", "a momentum near the highs", "fees fees fees", "recent highs and highs above highs",
         "thin thin liquidity",
     ],
+    "a direction": [
+        "entries above the highs with momentum up", "shorts in London below the lows", "longs into the trend up",
+        "positions against falling prices", "rising volume in entries", "a downward trend in London",
+    ],
+    "comparisons": [
+        "earlier entries than in London", "wider spreads than usual", "thin liquidity against thick liquidity",
+        "late entries above early entries", "the worst of the sessions", "slow moves beyond fast moves",
+    ],
+    "causes in disguise": [
+        "late entries into losses", "losses after late entries", "news before losses", "slippage behind the shorts",
+        "thin liquidity and therefore losses", "spikes with slippage into a loss",
+    ],
+    "amounts": [
+        "deep liquidity in London", "high volume in London", "thick volume on entries", "many late entries",
+        "a few late entries near highs", "several breakouts",
+    ],
+    "certainty": [
+        "certain breakouts near the highs", "sure entries near the lows", "clearly late entries", "obvious breakouts",
+        "a reliable trend", "entries of a lasting edge",
+    ],
+    "a subject of its own": [
+        "early London", "early sessions before London", "previous session entries", "a trend in a market with momentum",
+        "market conditions in the previous session", "trades in crowded markets", "gold entries in London",
+        "BTC breakouts near highs",
+    ],
+    "words of the label put together anew": [
+        "high momentum in longs", "high liquidity", "a loss after shorts", "London highs in shorts", "up moves in longs",
+        "low spreads in high volatility",
+    ],
+    "more sentences in disguise": [
+        "price gaps above resistance before expiry", "volume spikes before the session", "market gaps near the highs",
+        "price ranges below resistance", "trend lines price channels", "price bars near lows",
+    ],
+    "more advice in disguise": [
+        "positions into expiry", "trades at the lows before the breakouts", "the moment before continuations",
+        "entries at the lows and positions into the highs", "positions beyond the session",
+        "early positions before the trend",
+    ],
+    "hedged orders": [
+        "one could skip London", "perhaps smaller size", "it may help to wait", "consider fewer shorts",
+        "maybe no entries before news", "worth a pause after losses",
+    ],
+    "questions": [
+        "late entries?", "why London", "should shorts be skipped?", "is London the problem?",
+    ],
+    "superlatives": [
+        "latest entries", "the very late entries", "fastest moves into resistance", "the thinnest liquidity",
+    ],
+    "double negation": [
+        "entries not against the trend", "hardly late entries", "not un-late entries", "no lack of late entries",
+        "anything but late entries", "late entries, not",
+    ],
+    "irony": [
+        "such wonderful late entries", "late entries, what a surprise", "oh great, late entries", "genius entries near highs",
+    ],
+    "German": [
+        "kaufe nach Verlusten", "verspätete Einstiege", "nicht mehr handeln in London", "größere Positionen",
+    ],
+    "Spanish": [
+        "compra después de una pérdida", "entradas tardías", "no operar en Londres", "dobla el tamaño",
+    ],
+    "Chinese": [
+        "亏损后加仓", "伦敦时段不要交易", "晚入场", "买入",
+    ],
+    "Russian": [
+        "покупай после убытков", "поздние входы", "не торгуй в Лондоне", "удвой размер",
+    ],
+    "characters that look alike or are not seen": [
+        "l\u0430te entries", "late entrie\u017f", "late\u200b entries", "late\xa0entries", "\uff4c\uff41\uff54\uff45 entries",
+        "late entries\u2028Double size", "\u202elate entries", "late entries\ufeff", "late-entries", "late entries\u0301",
+    ],
+    "secrets without a sign": [
+        "late entries http", "late entries sk live", "token abc near highs", "mail me at desk",
+    ],
+    "praise and forecasts": [
+        "fine entries near highs", "coming breakouts", "the next breakout", "excellent late entries",
+    ],
+    "the words in another order": [
+        "highs near entries", "trend against late breakouts", "news around entries", "lows of entries in breakouts",
+    ],
+    "more numbers": [
+        "two late entries", "entries after three bars", "a second entry", "late entries twice",
+    ],
+    "market without trades": [
+        "thin liquidity around news", "Wide spreads and slippage.", "fast moves into resistance", "volume spikes at session lows",
+        "news releases during session highs", "a trend in a narrow market", "price swings after news",
+    ],
+    "twice the same question": [
+        "entries near the highs and near the lows", "breakouts with the trend and against the trend", "entries around news, around news",
+    ],
     "no phrase": ["late", "entries", "", " ", "in the of at", "late early fast", "entries in", "the the entries", "of entries",
                   "late entries " * 8, "entries entries entries " * 60],
 }  # fmt: skip
 GOOD = [
-    "late breakouts against the trend", "entries near the session highs", "thin liquidity around news", "Wide spreads and slippage.",
-    "early entries before retests", "fast moves into resistance", "shorts into thin liquidity", "breakouts in London",
-    "deep pullbacks, gaps and wicks", "news releases during session highs", "an early session with volume spikes", "a trend in a narrow market",
+    "late breakouts against the trend", "entries near the session highs", "early entries before a retest",
+    "late entries around news", "breakouts near resistance", "pullback entries against the trend",
+    "entries in thin liquidity", "late entries after a fast move", "shorts in London near the session lows",
+    "Breakout entries around scheduled news.", "late shorts", "entries around rollover", "early shorts near the highs",
+    "entries at wide spreads", "breakouts in London", "late entries in a narrow range",
+    "entries after a gap, against the trend", "pullbacks with the trend", "retest entries near the previous highs",
+    "entries late in the session",
 ]  # fmt: skip
 
 
@@ -106,13 +201,14 @@ def shown(text: str, of=LONDON) -> str:
 
 
 def test_the_corpus_is_large_enough():
-    assert sum(map(len, HOSTILE.values())) >= 100 and len(HOSTILE) >= 14
+    assert sum(map(len, HOSTILE.values())) >= 230 and len(HOSTILE) >= 38
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_no_hostile_or_sloppy_remark_reaches_the_note_and_the_lesson_still_does(kind):
     for text in HOSTILE[kind]:
         assert shown(text) == "", text
+        assert [checked_remark(text, label) for label in ALL_LABELS] == [None] * len(ALL_LABELS), text
 
 
 @pytest.mark.parametrize("text", GOOD)
@@ -134,36 +230,56 @@ def test_words_that_an_agent_wrote_into_a_tag_are_not_the_candidates_own(text):
     assert shown(text, TAGGED) == ""
 
 
-def test_no_word_of_the_vocabulary_is_a_verb_a_number_a_judgement_or_a_negation():
-    words = ARTICLES | LINKS | QUALITIES | NOUNS | LABEL_NOUNS | LABEL_QUALITIES
-    orders = "trade buy sell hold exit enter stop stops target targets size risk increase reduce double add average short long wait"
-    amounts = "more less most all every always never not no without one two three first half take close open leverage limits rules"
-    claims = "good bad better worse best strong weak winning losing profit gain will soon next because due cause from for by is are"
-    assert not words & set(f"{orders} {amounts} {claims} to than you i we ignore sure chance luck edge win wins lose".split())
-    assert all(word.isascii() and word.isalpha() and word.islower() for word in words)
+@pytest.mark.parametrize("text", GOOD)
+def test_after_a_loss_and_without_a_pattern_there_is_no_remark(text):
+    assert shown(text, LOSSES) == ""
+    [lesson] = ground_lessons({"lessons": [{"candidate": "c0", "remark": text}]}, [EVERYTHING], []).lessons
+    assert lesson.tier == 2 and "remark" not in lesson.text
+
+
+def every_remark(label: str) -> list[str]:
+    """Every remark with at most one circumstance that a candidate of this label may get."""
+    places = ["", *(phrase for group in (*CIRCUMSTANCES.values(), *LABEL_PHRASES.values()) for phrase in group)]
+    texts = (f"{timing} {entries} {place}".strip() for timing in ("", *TIMING) for entries in (*ENTRIES, *SIDES) for place in places)
+    return [remark for text in texts if (remark := checked_remark(text, label))]
+
+
+def test_no_remark_at_all_has_a_verb_a_number_a_judgement_or_a_negation():
+    words = {word for label in ALL_LABELS for remark in every_remark(label) for word in remark.lower().split()}
+    orders = "trade buy sell hold exit exits enter stop stops target size risk increase reduce double add average short long wait"
+    amounts = "more less most all every always never not no without one two three first half take leverage limits rules many few"
+    claims = "good bad better worse best strong weak winning losing profit gain will soon next because due cause for by is are loss"
+    assert len(words) > 60 and not words & set(f"{orders} {amounts} {claims} to than you i we ignore sure chance luck edge win".split())
+    longest = max((one for one in every_remark(ALL_LABELS[0])), key=lambda one: len(one.split()))
+    assert len(longest.split()) + 1 + max(len(one.split()) for group in CIRCUMSTANCES.values() for one in group) <= 15
 
 
 def test_labels_are_told_only_of_the_candidate_that_has_them():
-    for word in LABEL_NOUNS:
-        assert checked_remark(f"late {word}", "trades") is None
-        assert checked_remark(f"late {word}", f"trades in {word}") is not None
+    for group in LABEL_PHRASES.values():
+        for phrase in group:
+            assert checked_remark(f"late entries {phrase}", "trades") is None
+            assert checked_remark(f"late entries {phrase}", f"trades {phrase}") == f"late entries {phrase}"
+    assert checked_remark("late shorts", "longs in London") is None
+    assert checked_remark("entries in London", "trades in the London-New York overlap") is None
 
 
-@given(st.permutations(["late", "entries", "in", "thin", "liquidity"]))
-def test_only_a_phrase_in_order_passes(words):
-    allowed = {
-        ("late", "entries", "in", "thin", "liquidity"), ("thin", "entries", "in", "late", "liquidity"),
-        ("late", "liquidity", "in", "thin", "entries"), ("thin", "liquidity", "in", "late", "entries"),
-    }  # fmt: skip
-    both = {order for order in permutations(words) if order in allowed}
-    found = checked_remark(" ".join(words), "trades")
-    nouns_last = words[-1] in ("entries", "liquidity")
-    assert found is None or (nouns_last and words[0] != "in")
-    if tuple(words) in both:
-        assert found == " ".join(words)
+def test_a_remark_does_not_answer_what_the_label_says():
+    for label in ("longs in a trending up market", "trades in a ranging market"):
+        assert checked_remark("entries against the trend", label) is None
+        assert checked_remark("entries around news", label) == "entries around news"
+    # A tag names the setup.
+    assert checked_remark("late breakouts", 'trades tagged "fade"') is None
+    assert checked_remark("late entries", 'trades tagged "fade"') == "late entries"
 
 
-def test_a_remark_has_at_most_fifteen_words():
-    fifteen = "late entries near the highs and fast moves near the lows in thin liquidity near news"
-    assert len(fifteen.split()) == MAX_REMARK_WORDS + 1 and checked_remark(fifteen, "trades") is None
-    assert checked_remark(fifteen.rsplit(" ", 2)[0], "trades") is not None
+@given(st.permutations(["late", "entries", "around", "news", "against", "the", "trend"]))
+def test_only_whole_phrases_in_order_pass(words):
+    text = " ".join(words)
+    allowed = ("late entries around news against the trend", "late entries against the trend around news")
+    assert (checked_remark(text, "trades") == text) is (text in allowed)
+
+
+@given(st.text(max_size=60))
+def test_no_other_text_passes(text):
+    found = checked_remark(text, "shorts in London")
+    assert found is None or found.lower() == text.lower().removesuffix(".")

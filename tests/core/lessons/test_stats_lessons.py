@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from memtape.core.lessons import candidates, significance
 from memtape.core.lessons.avoid_rules import contradicted_rule
 from memtape.core.lessons.candidates import comparable_outcomes, find_candidates
+from memtape.core.lessons.label_shifts import GroupQuestion, day_shifts
 from memtape.core.lessons.reflection import MAX_LESSON_CHARS, SLOTS, Candidate, Lesson, lesson_lines
-from memtape.core.lessons.significance import GroupQuestion, flip_tests, rotation_tests
+from memtape.core.lessons.significance import flip_tests, rotation_tests
 from memtape.core.lessons.stats_lessons import lesson_sentence, lessons_of
 from memtape.core.lessons.trade_groups import constant_within_days, entry_groups
 from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
@@ -162,7 +163,7 @@ def test_flips_agree_with_counting_every_shift_and_every_way_to_sign_the_days(mo
             counts["upper"] += moved >= observed - 1e-9
     exact = {tail: count / (12 * 64) for tail, count in counts.items()}
     asked = [all_known(*inside, of=12), all_known(*inside, of=12, tail="upper")]
-    monkeypatch.setattr(significance, "ROTATED_FROM", 0.0)
+    monkeypatch.setattr(significance, "CONFIRMED_FROM", 0.0)
     monkeypatch.setattr(significance, "ENOUGH_MATCHES", 10_000)
     got = [one.p_value for one in flip_tests(rs, days, asked)]
     assert got == pytest.approx([exact["both"], exact["upper"]], rel=0.6)
@@ -188,6 +189,35 @@ def test_an_effect_of_a_weekday_is_found_although_it_comes_back_with_every_week(
     monday = all_known(*(i for i in range(300) if days[i] % 5 == 0), of=300)
     [found] = rotation_tests(rs, days, [monday])
     assert found.p_value < 0.001 and found.interval[0] > 0.4
+
+
+def days_that_follow_each_other(chance: random.Random, days: list[int]) -> list[float]:
+    """What the trades of a day share keeps half of the day before."""
+    middles = [chance.gauss(0, 0.8)]
+    for _ in range(days[-1]):
+        middles.append(0.5 * middles[-1] + chance.gauss(0, 0.7))
+    return [middles[day] + chance.gauss(0, 1) for day in days]
+
+
+def heavy_tails(chance: random.Random, days: list[int]) -> list[float]:
+    """Student's t with three degrees of freedom."""
+    return [chance.gauss(0, 1) / math.sqrt(sum(chance.gauss(0, 1) ** 2 for _ in range(3)) / 3) for _ in days]
+
+
+@pytest.mark.parametrize("luck", [days_that_follow_each_other, heavy_tails])
+def test_a_weekday_has_a_p_value_of_one_in_a_hundred_about_as_often_as_it_says(luck):
+    """There are only six other weekdays: the spread of their means alone says little."""
+    days = [day for day in range(98) for _ in range(2 + day * 7 % 4)]
+    weekdays = [all_known(*(i for i, day in enumerate(days) if day % 7 == one), of=len(days)) for one in range(7)]
+    found = [test.p_value for seed in range(60) for test in rotation_tests(luck(random.Random(seed), days), days, weekdays)]
+    assert sum(p_value <= 0.01 for p_value in found) <= 8  # 4.2 of 420 are expected
+
+
+def test_a_label_that_lasts_for_weeks_has_fewer_independent_days_than_one_that_changes_daily():
+    chance, days, rs = random.Random(4), list(range(120)), [float(n % 7) for n in range(120)]
+    daily = all_known(*(day for day in days if chance.random() < 0.5), of=120)
+    lasting = all_known(*(day for day in days if day // 20 % 2), of=120)
+    assert day_shifts(rs, days, daily).freedom > 40 > 20 > day_shifts(rs, days, lasting).freedom
 
 
 def test_ten_positions_of_one_day_are_no_proof_of_their_session():

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtape.core.memory import habits
 from memtape.core.memory.behaviour import Behaviour, ClosedCounts, DriftReport, Figure, Pattern, behaviour, realised_counts
 from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
+from memtape.core.memory.level_shifts import level_shifts
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 
@@ -197,8 +197,8 @@ def test_one_forgotten_position_is_no_change_of_habit():
     assert not drift(behaviour(told), "hold").detected
 
 
-def test_drift_needs_a_baseline_of_thirty_trades():
-    assert drift(behaviour(trades(*[1.0] * 30)), "outcome").why == "needs more than 30 trades, has 30"
+def test_drift_needs_a_baseline_of_thirty_trades_and_ten_to_compare():
+    assert drift(behaviour(trades(*[1.0] * 30)), "outcome").why == "needs 40 trades, has 30"
     fallen = behaviour(trades(*[2.0, -1.0] * 120, *[-1.0] * 40))
     assert (drift(fallen, "outcome").detected, drift(fallen, "outcome").direction) == (True, "degrading")
 
@@ -227,9 +227,32 @@ def test_luck_that_is_polled_for_300_trades_seldom_raises_an_alarm():
     assert rung <= 7  # 15 % are allowed, that is 4.5; chance adds up to two and a half
 
 
+@pytest.mark.parametrize(("target", "wins"), [(2.0, 1 / 3), (3.0, 1 / 4), (5.0, 1 / 6), (9.0, 1 / 10), (1 / 3, 3 / 4)])
+def test_brackets_with_a_far_or_a_near_target_alarm_as_seldom_as_others(target, wins):
+    chance, rung = random.Random(21), 0
+    for _ in range(100):
+        rung += bool(level_shifts([target if chance.random() < wins else -1.0 for _ in range(300)], 0.5))
+    assert rung <= 9  # about 3 are expected; a sum of deviations gave up to 20
+
+
+@pytest.mark.parametrize("by", [-1.0, 1.0])
+def test_a_change_of_one_deviation_is_noticed_within_thirty_trades_in_either_direction(by):
+    chance, noticed = random.Random(22), 0
+    for _ in range(100):
+        xs = [chance.gauss(0.0 if n < 150 else by, 1.0) for n in range(180)]
+        noticed += any(shift.at >= 150 and (shift.magnitude > 0) is (by > 0) for shift in level_shifts(xs, 0.1))
+    assert noticed >= 86  # about 93 are expected
+
+
+def test_where_a_change_began_is_found_within_a_few_trades():
+    chance = random.Random(23)
+    [found] = level_shifts([chance.gauss(0.0 if n < 100 else 2.0, 1.0) for n in range(120)], 0.1)
+    assert abs(found.began - 100) <= 5 and found.at <= 115 and found.direction == "improving"
+
+
 @given(st.lists(st.floats(-4, 4), max_size=200), st.floats(0.1, 5.0))
 def test_a_shift_lies_inside_the_values_ends_after_it_was_noticed_and_only_the_last_may_last(xs, least):
-    found = habits.level_shifts(xs, least)
+    found = level_shifts(xs, least)
     for one, following in zip_longest(found, found[1:]):
         assert one.began <= one.at < len(xs)
         assert one.ended is None or one.at < one.ended < len(xs)
@@ -238,7 +261,7 @@ def test_a_shift_lies_inside_the_values_ends_after_it_was_noticed_and_only_the_l
 
 @given(st.lists(st.floats(-4, 4), max_size=120), st.integers(0, 120))
 def test_what_was_noticed_stays_noticed_whatever_comes_later(xs, n):
-    earlier, whole = habits.level_shifts(xs[:n], 0.5), habits.level_shifts(xs, 0.5)
+    earlier, whole = level_shifts(xs[:n], 0.5), level_shifts(xs, 0.5)
     assert [(s.at, s.began, s.direction) for s in earlier] == [(s.at, s.began, s.direction) for s in whole[: len(earlier)]]
 
 

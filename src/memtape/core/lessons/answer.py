@@ -12,15 +12,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from memtape.core.lessons.remarks import MAX_REMARK_WORDS
-
 
 class ChosenLesson(BaseModel):
     """One candidate that the model chose, as the schema asks for it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     candidate: Annotated[str, Field(description="the id of a candidate")]
-    remark: Annotated[str, Field(description=f"empty, or at most {MAX_REMARK_WORDS} words of the vocabulary")]
+    remark: Annotated[str, Field(description="empty, or a remark of the form that is allowed")]
 
 
 class ReflectionReply(BaseModel):

@@ -42,8 +42,9 @@ from typing import NamedTuple
 
 from memtape.core.brief.sanitize import safe_name
 from memtape.core.codec import make_id
+from memtape.core.lessons.label_shifts import GroupQuestion
 from memtape.core.lessons.reflection import SLOTS, Candidate
-from memtape.core.lessons.significance import GroupQuestion, flip_tests, mean_interval, rotation_tests
+from memtape.core.lessons.significance import flip_tests, mean_interval, rotation_tests
 from memtape.core.lessons.trade_groups import (
     MIN_GROUP_TRADES,
     TradeGroup,
@@ -64,7 +65,7 @@ STOP = "stop"
 # As a share of the usual risk. After a loss equity is smaller, so even a fixed size is a slightly larger share of it.
 MIN_RISK_DIFFERENCE = 0.1
 # Over both families of tests, half each. At this rate, fewer than one in ten histories without any effect give a lesson.
-FALSE_DISCOVERY_RATE = 0.07
+FALSE_DISCOVERY_RATE = 0.05
 MIN_TRADING_DAYS = 30  # under this many days, everything could be chance
 UP_AT_BEST_R = 1.0  # R at its best, from which a trade has something to give back
 NOTHING_AFTER: Mapping[str, float] = MappingProxyType({})

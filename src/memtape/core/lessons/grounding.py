@@ -1,7 +1,7 @@
 """Grounding: makes lessons of a model's answer. A model chooses among candidates and adds a remark; it writes nothing else.
 
-memtape writes each sentence from the candidate that the model chose (`stats_lessons`). A remark that is not a phrase of the
-closed vocabulary is dropped, and the lesson stays (`remarks`). A choice that names no candidate, or one a second time, is
+memtape writes each sentence from the candidate that the model chose (`stats_lessons`). A remark that is not made of
+the known phrases is dropped, and the lesson stays (`remarks`). A choice that names no candidate, or one a second time, is
 rejected with the reason. A lesson against an `avoid` rule is flagged for the owner. An answer that chooses nothing is an
 answer.
 
@@ -67,7 +67,8 @@ def ground_lessons(answer: Mapping[str, Any], candidates: Sequence[Candidate], a
             why = "it names no candidate that was shown" if candidate is None else "it names a candidate twice"
             rejected.append(RejectedLesson(one_line(choice.candidate, 64), why))
             continue
-        remark = checked_remark(choice.remark, candidate.label) or ""
+        # Where no pattern was found, there are no trades that a remark could describe.
+        remark = checked_remark(choice.remark, candidate.label) or "" if candidate.kind != "all" else ""
         dropped += bool(choice.remark.strip()) and not remark
         lesson = lesson_about(candidate, candidates, avoid, known, remark)
         if lesson.flagged is None and not fits_note([*lessons, lesson]):

@@ -1,25 +1,32 @@
-"""The remark that a model may add to a lesson: a noun phrase of at most 15 words from a closed vocabulary.
+"""The remark that a model may add to a lesson: which kind of entries its trades were, in phrases that memtape knows.
 
-memtape writes what a lesson says: which trades, their figures, and how sure they are. A model's remark may only describe those
-trades, like "late breakouts against the trend". Words are checked against lists, and their order against a grammar:
+memtape writes what a lesson says: which trades, their figures, and how sure they are. What is left for a model is what it reads
+in the reasons of those trades, like "late breakouts against the trend". So a remark names the entries, and where or when they
+were:
 
-    remark  = phrase, then any number of: link, phrase
-    phrase  = article (if any), qualities (if any), nouns (one or more, only the last of them a plural)
+    remark       = (early or late,) entries, (circumstance,) ("and", a comma or nothing, then a second circumstance)
+    entries      = "entries", "breakouts", "pullback entries", ...; "longs" or "shorts" if these are the candidate's own
+    circumstance = a whole phrase of the list: "near the session highs", "around news", "against the trend", ...
 
-So a remark has no verb, and without a verb it cannot order, promise or claim a cause. A plural before another noun would be read
-as a verb ("volume signals reversals"). No word but articles and links stands twice. The lists have no numbers and no words of
-amount ("most", "always"), judgement ("strong", "winning"), negation ("not", "without"), comparison ("more"), time to come or
-person. Words that could be read as an order are missing too: nouns that are also verbs ("trade", "exit", "average", "support"),
-forms in -ing ("closing positions"), exits, stops, targets and sizes. Market labels (sides, sessions, weekdays, regimes) are
-allowed only if the label of the candidate has them, so that a remark cannot speak of other trades. Text that a user or an agent
-wrote, like a tag or a symbol, is never allowed.
+A bag of allowed words is not enough: "high momentum in longs" and "price gaps above resistance" are made of harmless words, and
+claim something. With whole phrases a remark is about the trades of its candidate. There is no way to say another subject, a
+verb, an order, a comparison, an amount, a cause, a forecast, a judgement or a negation. The phrases are few enough to be read one
+by one.
 
->>> checked_remark("Late breakouts against the trend line", "trades in London")
-'late breakouts against the trend line'
->>> [checked_remark(text, "trades in London") for text in ("increase size", "London wins", "shorts in thin liquidity")]
+Two circumstances answer different questions (where, when, after what, in which market), so that they do not contradict each
+other. None answers what the label of the candidate already says. The phrase of the label itself ("in London", "on a Friday") may
+be repeated whole, if the remark adds something to it. Text that a user or an agent wrote, like a tag or a symbol, is never
+allowed; of trades with a tag, which names their setup, only "entries" is said. Trades entered after a loss get no remark: it
+would read as a reason to enter.
+
+>>> checked_remark("Late breakouts against the trend", "trades in London")
+'late breakouts against the trend'
+>>> checked_remark("shorts near the session lows, in london.", "shorts in London")
+'shorts near the session lows, in London'
+>>> [checked_remark(text, "trades in London") for text in ("increase size", "shorts around news", "late London")]
 [None, None, None]
->>> checked_remark("thin liquidity in London", "trades in London")
-'thin liquidity in London'
+>>> checked_remark("entries against the trend", "longs in a trending up market") is None
+True
 """
 
 from __future__ import annotations
@@ -27,80 +34,80 @@ from __future__ import annotations
 import re
 from typing import Final
 
-MAX_REMARK_WORDS = 15
-MAX_REMARK_CHARS = 160
-
-
-def _listed(*lines: str) -> frozenset[str]:
-    return frozenset(" ".join(lines).split())
-
-
-ARTICLES: Final = _listed("a an the")
-LINKS: Final = _listed("in on of at near around before after during between against with within into beyond above below and")
-QUALITIES: Final = _listed(
-    "late early fast slow thin thick wide narrow tight steep shallow deep sudden gradual intraday recent previous nearby distant",
-    "crowded extended compressed scheduled unscheduled local impulsive",
+TIMING: Final = ("early", "late")
+ENTRIES: Final = (
+    "entries", "breakouts", "pullbacks", "breakout entries", "pullback entries", "retest entries", "reversal entries",
+    "continuation entries",
+)  # fmt: skip
+SIDES: Final = ("longs", "shorts")
+# The circumstances by the question that they answer.
+CIRCUMSTANCES: Final = {
+    "where": (
+        "near the highs", "near the lows", "near the session highs", "near the session lows", "near the previous highs",
+        "near the previous lows", "near resistance", "near support", "near a trend line",
+    ),
+    "when": (
+        "around news", "around scheduled news", "around news releases", "around rollover", "around expiry", "around a holiday",
+        "around the open", "around the close", "early in the session", "late in the session",
+    ),
+    "after what": (
+        "after a gap", "after a spike", "after a fast move", "after an extended move", "after a retest", "before a retest",
+        "before the candle close",
+    ),
+    "trend": ("against the trend", "with the trend", "against momentum", "with momentum", "in a narrow range", "inside a range"),
+    "conditions": ("in thin liquidity", "in thin volume", "at wide spreads"),
+}  # fmt: skip
+# Phrases of labels. They are allowed only where the candidate's own label has them, and answer the question of their list.
+LABEL_PHRASES: Final = {
+    "session": ("in London", "in New York", "in the Asian session", "in the London-New York overlap"),
+    "weekday": tuple(
+        f"on a {day}" for day in ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+    ),
+    "trend": tuple(f"in a {regime} market" for regime in ("trending up", "trending down", "ranging", "volatile")),
+    "volatility": tuple(f"in {level} volatility" for level in ("low", "normal", "high")),
+}  # fmt: skip
+_QUESTIONS: Final = {
+    phrase.lower(): (question, phrase)
+    for phrases in (CIRCUMSTANCES, LABEL_PHRASES) for question, group in phrases.items() for phrase in group
+}  # fmt: skip
+_CIRCUMSTANCE: Final = "|".join(_QUESTIONS)
+_REMARK: Final = re.compile(
+    rf"(?:(?P<timing>{'|'.join(TIMING)}) )?(?P<entries>{'|'.join((*ENTRIES, *SIDES))})"
+    rf"(?: (?P<first>{_CIRCUMSTANCE})(?:(?P<link> and|,|) (?P<second>{_CIRCUMSTANCE}))?)?\.?"
 )
-NOUNS: Final = _listed(
-    "entries trades positions setups signals breakouts breakdowns pullbacks retracements retests reversals continuations",
-    "moves swings spikes gaps wicks candles bars highs lows levels zones lines channels ranges consolidations momentum volume",
-    "liquidity slippage spreads fees commissions news releases announcements headlines holidays rollover expiry session sessions",
-    "trend trendline line chart charts price prices resistance indicator indicators oscillator conditions market markets",
-    "liquidations timeframe timeframes moment moments",
-)
-# Words of labels. They are allowed only where the candidate's own label has them.
-LABEL_NOUNS: Final = _listed(
-    "longs shorts winners losses loss london overlap monday tuesday wednesday thursday friday saturday sunday",
-)
-LABEL_QUALITIES: Final = _listed("asian trending ranging volatile low normal high up down")
-SPELLING: Final = {word: word.capitalize() for word in (
-    "london", "asian", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
-)}  # fmt: skip
-SINGULAR_IN_S: Final = _listed("news loss")
-# Singular nouns that take no "a".
-UNCOUNTABLE: Final = _listed("momentum volume liquidity slippage news rollover expiry resistance london")
-_GRAMMAR: Final = re.compile(r"A?Q*S*[SP](?:(?:,|,?L)A?Q*S*[SP])*")
-_PLAIN: Final = re.compile(r"[A-Za-z]+(?:,? [A-Za-z]+)*\.?")
 
 
 def checked_remark(text: str, label: str) -> str | None:
-    """Returns the remark as it is shown, or None if it is not a phrase of the vocabulary. `label` is that of the candidate."""
-    tokens = remark_tokens(text)
+    """Returns the remark as it is shown, or None if it is not one of the phrases. `label` is that of the candidate."""
+    # Letters of other scripts must not pass as the small letter of an English one.
+    found = _REMARK.fullmatch(text.lower()) if text.isascii() else None
     # Text in quotes is a user's own, such as a tag.
-    own = frozenset(re.findall(r"[a-z]+", re.sub(r'"[^"]*"', " ", label.lower())))
-    kinds = "".join(_kind(token, own) for token in tokens)
-    content = [token for token, kind in zip(tokens, kinds, strict=True) if kind in "QSP"]
-    if not _GRAMMAR.fullmatch(kinds) or len(tokens) < 2 or len(set(content)) < len(content) or not _articles_fit(tokens, kinds):
+    own = re.sub(r'"[^"]*"', '""', label.lower())
+    if found is None or "loss" in own or not _entries_fit(found["entries"], own):
         return None
-    return " ".join(SPELLING.get(token, token) for token in tokens).replace(" ,", ",")
+    places = [_QUESTIONS[one] for one in (found["first"], found["second"]) if one]
+    questions = {question for question, _ in places}
+    if len(questions) < len(places) or not all(_circumstance_fits(question, phrase, own) for question, phrase in places):
+        return None
+    new = any(phrase not in LABEL_PHRASES.get(question, ()) for question, phrase in places)
+    if not (new or found["timing"] or found["entries"] not in ("entries", *SIDES)):
+        return None
+    shown = f"{found['link'] or ''} ".join(phrase for _, phrase in places)
+    return " ".join(part for part in (found["timing"], found["entries"], shown) if part)
 
 
-def remark_tokens(text: str) -> list[str]:
-    """Returns the words of a remark in lower case, and its commas; none if it has anything but a few words of plain letters."""
-    if len(text) > MAX_REMARK_CHARS or not _PLAIN.fullmatch(text):
-        return []
-    tokens = re.findall(r"[a-z]+|,", text.lower())
-    return tokens if len(tokens) - tokens.count(",") <= MAX_REMARK_WORDS else []
+def _entries_fit(entries: str, own: str) -> bool:
+    if entries in SIDES:
+        return entries in own.split()
+    return entries == "entries" or '""' not in own
 
 
-def _kind(token: str, own: frozenset[str]) -> str:
-    """Returns the part of speech: A article, Q quality, S singular noun, P plural, L link, or a comma; x if not allowed here."""
-    if token == ",":
-        return ","
-    if token in ARTICLES:
-        return "A"
-    if token in LINKS:
-        return "L"
-    if token in NOUNS or (token in LABEL_NOUNS and token in own):
-        return "P" if token.endswith("s") and token not in SINGULAR_IN_S else "S"
-    return "Q" if token in QUALITIES or (token in LABEL_QUALITIES and token in own) else "x"
+def _circumstance_fits(question: str, phrase: str, own: str) -> bool:
+    """Returns True for a phrase of the candidate's own label, or for an answer to a question on which the label is silent."""
+    if phrase in LABEL_PHRASES.get(question, ()):
+        return _is_in(phrase, own)
+    return not any(_is_in(stated, own) for stated in LABEL_PHRASES.get(question, ()))
 
 
-def _articles_fit(tokens: list[str], kinds: str) -> bool:
-    """Returns True if every "a" and "an" has the right form and stands before a singular that can be counted."""
-    for at, token in enumerate(tokens):
-        if token in ("a", "an"):
-            noun = next(n for n in range(at, len(tokens)) if n + 1 == len(tokens) or kinds[n + 1] in ",L")
-            if (token == "an") != (tokens[at + 1][0] in "aeiou") or kinds[noun] == "P" or tokens[noun] in UNCOUNTABLE:
-                return False
-    return True
+def _is_in(phrase: str, own: str) -> bool:
+    return re.search(rf"\b{re.escape(phrase.lower())}\b", own) is not None

@@ -1,21 +1,28 @@
 """How surely a group of trades differs from the others, when luck comes in runs.
 
 Outcomes of one day share a market, and good and bad weeks follow each other. A test that shuffles trades freely takes such runs
-for evidence. Two tests respect them; which one applies depends on the label of the group:
+for evidence. Two tests respect them. The label of the group decides which one comes first; a small p-value must stand up to the
+other one too, and the larger of the two counts.
 
 - A label that varies within a day (hour, side, symbol) is judged by sign flips. The outcomes are centred: the mean of the group
   is subtracted from its trades, and that of the others from theirs. What is left of a day is luck, which could as well have had
   the other sign. The p-value is how often random signs, one per day, give a difference as large as the observed one. The signed
   outcomes are also shifted in a circle, so that the spread of all days counts and not only that of the few days with the label.
-  A label may vary within some days and still last for weeks, like a regime: a small p-value must stand up to a rotation too.
+  A label may vary within some days and still last for weeks, like a regime: that is why a rotation must confirm it.
 - A label that is constant within a day (weekday, the regime of a day) is judged by rotation. Days with the label are compared
-  with other days, so a run of good days falls on few of them. The outcomes, in the order of the trades, are shifted in a circle
-  against the labels, forwards and in reverse: runs stay whole. The p-value is how often a shift gives as large a difference.
+  with other days, so a run of good days falls on few of them. The outcomes, day by day, are shifted in a circle against the
+  labels, forwards and in reverse: runs stay whole, and so does what the trades of a day share. The p-value is how often a shift
+  gives as large a difference. One large outcome makes its own day stand out and is then in no other group: flips count it.
 
 A rotation also uses centred outcomes. A real effect of Mondays returns with each shift by a week, and would otherwise hide
 itself. Centring makes shifts that nearly repeat the labels too small: a shift is divided by what it keeps, and left out if it
-keeps little. There are only twice as many shifts as trades, and neighbours are alike. The p-value is therefore not below that
+keeps little. There are only twice as many shifts as days, and neighbours are alike. The p-value is therefore not below that
 of Student's t with the spread over all shifts as its error, and equal to it where the difference is larger than in any shift.
+
+The spread over all shifts may be small by luck, above all where few shifts differ from each other: a weekday has only six others,
+however many weeks there are. So the error of a label of days is not below what days that lie near each other show (within a
+quarter of the history, the nearer the more), and t has as many degrees of freedom as days are independent: all of them, divided
+by the sum of squares of the autocorrelation of their labels within that distance. A label that lasts for weeks has few.
 
 The 90 % interval is that of the difference of the two means, with the same error as the test: days, or shifts.
 
@@ -35,7 +42,8 @@ matched is not tested further: its p-value is then matches divided by flips, whi
 [True]
 
 References: Fisher 1935; Liu 1988 and Cameron, Gelbach & Miller 2008 (sign flips of clusters); Politis & Romano 1992 (circular
-shifts of dependent data); Besag & Clifford 1991 (early stops); Phipson & Smyth 2010 (a p-value is never 0).
+shifts of dependent data); Newey & West 1987 (an error from near neighbours); Besag & Clifford 1991 (early stops); Phipson &
+Smyth 2010 (a p-value is never 0).
 """
 
 from __future__ import annotations
@@ -45,9 +53,18 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import shake_256
-from operator import getitem, itemgetter, mul
-from typing import Literal, NamedTuple
+from operator import getitem, mul
+from typing import NamedTuple
 
+from memtape.core.lessons.label_shifts import (
+    GroupQuestion,
+    LabelShifts,
+    Tail,
+    centred_outcomes,
+    day_shifts,
+    sorted_days,
+    trade_shifts,
+)
 from memtape.core.statistics import beta_cdf, beta_quantile, mean
 
 FLIPS = 4_800
@@ -57,20 +74,8 @@ FLIPS_PER_QUESTION = 160
 ENOUGH_MATCHES = 10
 FLIPS_PER_BLOCK = 120
 DAYS_PER_BYTE = 8
-ROTATED_FROM = 0.05  # p-value of flips, from which on down a rotation must confirm it
-MIN_SHIFT_TRADES = 5
-MAX_LIKENESS = 0.7  # correlation of shifted labels with the labels, from which a shift says too little
+CONFIRMED_FROM = 0.05  # p-value of a test, from which on down the other one must confirm it
 SCALE = 1_000_000  # the largest outcome as an integer: equal sums compare as equal
-
-Tail = Literal["both", "lower", "upper"]
-
-
-class GroupQuestion(NamedTuple):
-    """Asks whether a group of trades (`inside`) differs from the others whose label is known. `known` holds both."""
-
-    inside: tuple[int, ...]
-    known: tuple[int, ...]
-    tail: Tail = "both"
 
 
 class GroupTest(NamedTuple):
@@ -85,6 +90,13 @@ class GroupTest(NamedTuple):
 
 def flip_tests(values: Sequence[float], days: Sequence[Hashable], questions: Sequence[GroupQuestion]) -> list[GroupTest]:
     """Judges groups by sign flips of days. `days` has the trading day of each trade; trades are in the order of their entries."""
+    by_day = sorted_days(days)
+    found = _flip_p_values(values, days, questions)
+    tests = [GroupTest(p, _flip_interval(values, by_day, question)) for p, question in zip(found, questions, strict=True)]
+    return [_confirmed(test, values, days, question) for test, question in zip(tests, questions, strict=True)]
+
+
+def _flip_p_values(values: Sequence[float], days: Sequence[Hashable], questions: Sequence[GroupQuestion]) -> list[float]:
     whole = _as_integers(values)
     samples = [_FlipSample(whole, days, question) for question in questions]
     found, matched = [1.0] * len(questions), [0] * len(questions)
@@ -107,17 +119,15 @@ def flip_tests(values: Sequence[float], days: Sequence[Hashable], questions: Seq
             break
     for at in open_:
         found[at] = (matched[at] + 1) / (done + 1)
-    by_day = sorted_days(days)
-    tests = [GroupTest(p, _flip_interval(values, by_day, question)) for p, question in zip(found, questions, strict=True)]
-    return [_confirmed(test, values, days, question) for test, question in zip(tests, questions, strict=True)]
+    return found
 
 
 def _confirmed(test: GroupTest, values: Sequence[float], days: Sequence[Hashable], question: GroupQuestion) -> GroupTest:
     """Returns the less certain one of a test by flips and one by rotation, if rotation can judge the label at all."""
-    shifted = _shifted_differences(values, question) if test.p_value <= ROTATED_FROM else None
-    if shifted is None:
+    shifts = trade_shifts(values, days, question) if test.p_value <= CONFIRMED_FROM else None
+    if shifts is None:
         return test
-    rotated = _judged_by_shifts(values, days, question, shifted)
+    rotated = _judged_by_shifts(values, question, shifts)
     return rotated if rotated.p_value > test.p_value else test
 
 
@@ -145,14 +155,6 @@ class _FlipSample:
         by = shift % len(self.weights)
         terms = list(map(mul, self.weights[by:] + self.weights[:by], self.outcomes))
         return [sum(terms[start:end]) for start, end in zip([0, *self.ends], self.ends, strict=False)]
-
-
-def sorted_days(days: Sequence[Hashable]) -> list[list[int]]:
-    """Returns the trades of each day, by their indices."""
-    found: dict[Hashable, list[int]] = defaultdict(list)
-    for at, day in enumerate(days):
-        found[day].append(at)
-    return list(found.values())
 
 
 def _as_integers(values: Sequence[float]) -> list[int]:
@@ -184,7 +186,7 @@ def _signs(seed: str, width: int, flips: int) -> Iterator[tuple[int, list[bytes]
 
 
 def _flip_interval(values: Sequence[float], by_day: Sequence[Sequence[int]], question: GroupQuestion) -> tuple[float, float]:
-    difference, rests = _difference(values, question)
+    difference, rests = centred_outcomes(values, question)
     inside, outside = len(question.inside), len(question.known) - len(question.inside)
     group = set(question.inside)
     parts = [
@@ -197,83 +199,44 @@ def _flip_interval(values: Sequence[float], by_day: Sequence[Sequence[int]], que
     return _around(difference, error, len(parts) - 1)
 
 
-def _difference(values: Sequence[float], question: GroupQuestion) -> tuple[float, dict[int, float]]:
-    """Returns the difference of the two means, and each outcome less the mean of its own side."""
-    group = set(question.inside)
-    inner = mean([values[i] for i in question.inside])
-    outer = mean([values[i] for i in question.known if i not in group])
-    return inner - outer, {i: values[i] - (inner if i in group else outer) for i in question.known}
-
-
 # --- labels that are constant within a day -------------------------------------------------------------------------------
 
 
 def rotation_tests(values: Sequence[float], days: Sequence[Hashable], questions: Sequence[GroupQuestion]) -> list[GroupTest]:
-    """Judges groups by shifting the outcomes in a circle against the labels. Trades are in the order of their entries."""
-    found = []
+    """Judges groups by shifting days in a circle against their labels. Trades are in the order of their entries."""
+    tests = []
     for question in questions:
-        shifted = _shifted_differences(values, question)
-        if shifted is None:
-            apart = _difference(values, question)[0]
-            found.append(GroupTest(1.0, (apart, apart)))
+        shifts = day_shifts(values, days, question)
+        if shifts is None:
+            apart = centred_outcomes(values, question)[0]
+            tests.append(GroupTest(1.0, (apart, apart)))
         else:
-            found.append(_judged_by_shifts(values, days, question, shifted))
-    return found
+            tests.append(_judged_by_shifts(values, question, shifts))
+    # A single large outcome may make its own weekday stand out, and is then in no other: flips count it.
+    doubtful = [at for at, test in enumerate(tests) if test.p_value <= CONFIRMED_FROM]
+    flipped = _flip_p_values(values, days, [questions[at] for at in doubtful])
+    for at, p_value in zip(doubtful, flipped, strict=True):
+        tests[at] = tests[at]._replace(p_value=max(p_value, tests[at].p_value))
+    return tests
 
 
-def _judged_by_shifts(
-    values: Sequence[float], days: Sequence[Hashable], question: GroupQuestion, shifted: Sequence[float]
-) -> GroupTest:
-    difference = _difference(values, question)[0]
+def _judged_by_shifts(values: Sequence[float], question: GroupQuestion, shifts: LabelShifts) -> GroupTest:
+    difference = centred_outcomes(values, question)[0]
     observed = _toward(difference, question.tail) * (1.0 - 1e-9)
-    matches = sum(_toward(one, question.tail) >= observed for one in shifted)
-    error = math.sqrt(math.fsum(one * one for one in shifted) / len(shifted))
-    freedom = max(len({days[i] for i in question.known}) - 2, 1)
-    counted = (matches + 1) / (len(shifted) + 1)
-    by_error = _t_tail(observed / error, freedom) * (2.0 if question.tail == "both" else 1.0) if error > 0.0 else 0.0
+    matches = sum(_toward(one, question.tail) >= observed for one in shifts.differences)
+    error = max(shifts.least_error, math.sqrt(math.fsum(one * one for one in shifts.differences) / len(shifts.differences)))
+    counted = (matches + 1) / (len(shifts.differences) + 1)
+    tails = 2.0 if question.tail == "both" else 1.0
+    by_error = _t_tail(observed / error, shifts.freedom) * tails if error > 0.0 else 0.0
     p_value = max(counted, by_error) if matches or not error else by_error
-    return GroupTest(p_value, _around(difference, error, freedom))
-
-
-def _shifted_differences(values: Sequence[float], question: GroupQuestion) -> list[float] | None:
-    """Returns the difference of the means in each shift of the centred outcomes against the labels.
-
-    None if nearly every shift repeats the labels, as with every second trade: then there is nothing to compare.
-    """
-    _, rests = _difference(values, question)
-    order = sorted(question.known)
-    place = {i: at for at, i in enumerate(order)}
-    inside = [place[i] for i in question.inside]
-    n, group = len(order), len(question.inside)
-    rest = n - group
-    ordered = [rests[i] for i in order]
-    total = math.fsum(ordered)
-    labels = [0] * n
-    for at in inside:
-        labels[at] = 1
-    picked = itemgetter(*inside) if group > 1 else lambda row: (row[inside[0]],)
-    shifted: list[float] = []
-    # Reversed outcomes are as likely as the outcomes, and keep runs whole too.
-    for forwards in (True, False):
-        row, marks = (ordered * 2, labels * 2) if forwards else (ordered[::-1] * 2, labels[::-1] * 2)
-        for by in range(n):
-            # Whether a trade comes after a loss depends on the outcome just before it: near shifts say nothing about chance.
-            if forwards and min(by, n - by) < MIN_SHIFT_TRADES:
-                continue
-            kept = sum(picked(marks[by : by + n]))
-            # The correlation of the shifted labels with the labels.
-            alike = (kept * n - group * group) / (group * rest)
-            if abs(alike) < MAX_LIKENESS:
-                moved = sum(picked(row[by : by + n]))
-                shifted.append((moved / group - (total - moved) / rest) / math.sqrt(1.0 - alike * alike))
-    return shifted if len(shifted) >= n // 2 else None
+    return GroupTest(p_value, _around(difference, error, max(int(shifts.freedom), 1)))
 
 
 def _toward(difference: float, tail: Tail) -> float:
     return abs(difference) if tail == "both" else difference if tail == "upper" else -difference
 
 
-def _t_tail(t: float, freedom: int) -> float:
+def _t_tail(t: float, freedom: float) -> float:
     """Returns the probability that Student's t is larger.
 
     >>> round(_t_tail(1.812461, 10), 6)

@@ -18,8 +18,8 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Final, NamedTuple
 
 from memtape.core.brief.sanitize import quote_text, safe_name
+from memtape.core.lessons.label_shifts import Tail
 from memtape.core.lessons.reflection import Slot
-from memtape.core.lessons.significance import Tail
 from memtape.core.memory.episodes import Episode
 
 MIN_GROUP_TRADES, MIN_HOUR_GROUP_TRADES = 10, 30  # trades, inside and outside: an eighth of all, within these bounds

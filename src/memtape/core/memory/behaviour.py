@@ -7,7 +7,7 @@ the expected win rate and mean outcome, and Kelly's fraction.
 Outcomes are in one unit (`outcome_units`): R by stops where ten trades have a stop, else R by ATR, else typical losses in money.
 What is about exits and sizes needs stops: how far a trade went to its target, Kelly's fraction, the first partial.
 
-Drift is a change of level in outcomes, in risk or in hold time (`habits.level_shifts`): outcomes alone show luck, not habits.
+Drift is a change of level in outcomes, in risk or in hold time (`level_shifts`): outcomes alone show luck, not habits.
 Risk and hold enter as logarithms, because a habit changes by a factor. The three are calibrated together: without any change they
 raise an alarm in less than 5 % of each 100 trades. An alarm ends when the values are back, or after 100 trades, when what
 changed is the habit.
@@ -32,6 +32,7 @@ from typing import Literal, NamedTuple
 from memtape.core.memory import habits
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.habits import MIN_HALVES_TRADES, MIN_SIDE_TRADES
+from memtape.core.memory.level_shifts import SHIFT_TRADES, level_shifts
 from memtape.core.memory.outcome_units import STOPS, OutcomeUnit, choose_unit, in_unit
 from memtape.core.original.memories import window_literal
 from memtape.core.recall.sizing import kelly_from_average
@@ -44,8 +45,6 @@ LIKE_USUAL_SHARE = 0.2  # within a fifth of the usual
 STOPPED_AT_R = -0.9  # if the exit cause is unknown, a loss of about 1R was the stop
 # The minimum spread of a baseline: outcomes ½R; a tenth in risk, a quarter in hold (both logarithms).
 LEAST_SPREAD = {"outcome": 0.5, "risk": 0.1, "hold": 0.25}
-# The alarm thresholds of `level_shifts`. Habits change by a factor, outcomes by less: so outcomes get most of the false alarms.
-DRIFT_THRESHOLD = {"outcome": 7.7, "risk": 10.0, "hold": 10.0}
 
 
 class Figure(NamedTuple):
@@ -82,7 +81,7 @@ class DriftReport:
     """A change that is happening now: its direction, its size in deviations, and since which trade."""
 
     of: Literal["outcome", "risk", "hold"]
-    method: str  # how it was tested: cusum
+    method: str  # how it was tested: window, the latest trades against those before
     detected: bool
     n: int
     direction: str | None = None
@@ -179,7 +178,7 @@ def behaviour(
         stability=_stability(latest),
         expected_win_rate=_over(before, habits.win_rate, "trades before the window", MIN_BENCHMARK_TRADES),
         expected_mean_r=_over(before, habits.mean_r, "trades before the window", MIN_BENCHMARK_TRADES),
-        kelly=fraction, drifts=_drifts(trades), patterns=_patterns(latest, with_stops, unit),
+        kelly=fraction, drifts=drift_reports(trades), patterns=_patterns(latest, with_stops, unit),
     )  # fmt: skip
 
 
@@ -309,7 +308,8 @@ def _both_sides(one: int, other: int, name: str, other_name: str) -> str:
 WORDS = {"outcome": ("improving", "degrading"), "risk": ("larger", "smaller"), "hold": ("longer", "shorter")}
 
 
-def _drifts(trades: Sequence[Episode]) -> tuple[DriftReport, ...]:
+def drift_reports(trades: Sequence[Episode]) -> tuple[DriftReport, ...]:
+    """Returns for outcomes, risk and time held whether they are changing, from trades in the order in which they closed."""
     outcomes = [(e, e.pnl_r) for e in trades if e.pnl_r is not None]
     risks = [(e, math.log(e.risk_share)) for e in trades if e.risk_share is not None and e.risk_share > 0]
     holds = [(e, math.log(e.hold_minutes + 1.0)) for e in trades if e.hold_minutes is not None]
@@ -317,15 +317,14 @@ def _drifts(trades: Sequence[Episode]) -> tuple[DriftReport, ...]:
 
 
 def _drift(of: Literal["outcome", "risk", "hold"], values: Sequence[tuple[Episode, float]]) -> DriftReport:
-    needed = habits.SHIFT_BASELINE_TRADES
-    if len(values) <= needed:
-        return DriftReport(of, "cusum", False, len(values), why=f"needs more than {needed} trades, has {len(values)}")
-    shifts = habits.level_shifts([x for _, x in values], LEAST_SPREAD[of], DRIFT_THRESHOLD[of])
+    if len(values) < SHIFT_TRADES:
+        return DriftReport(of, "window", False, len(values), why=f"needs {SHIFT_TRADES} trades, has {len(values)}")
+    shifts = level_shifts([x for _, x in values], LEAST_SPREAD[of])
     if not shifts or shifts[-1].ended is not None:
-        return DriftReport(of, "cusum", False, len(values))
+        return DriftReport(of, "window", False, len(values))
     last = shifts[-1]
     return DriftReport(
-        of, "cusum", True, len(values), WORDS[of][last.direction == "degrading"], last.magnitude, values[last.began][0].id,
+        of, "window", True, len(values), WORDS[of][last.direction == "degrading"], last.magnitude, values[last.began][0].id,
         values[last.at][0].exit_at,
     )  # fmt: skip
 

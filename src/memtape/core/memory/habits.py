@@ -4,14 +4,13 @@ Every figure is None if its sample is too small; a 0 would read as "no bias". Ho
 winners and losers for different times without any behaviour (`bracket_hold_ratio`), so the shares of gains and of losses that
 were realised (`realised_shares`) complement the hold ratio.
 
-Drift is a change of level (`level_shifts`): a CUSUM against the values before the suspected change. `page_hinkley` and `cusum`
-are the plain formulas, for comparison; their thresholds are not calibrated for several figures that are watched together.
+Drift is a change of level (`level_shifts`). `page_hinkley` and `cusum` are the plain formulas, for comparison; their thresholds
+are not calibrated for several figures that are watched together.
 
 >>> round(hold_ratio([3600, 5400], [9000, 7200], at_least=1), 6), round(bracket_hold_ratio(target=2, stop=1), 6)
 (0.8, -0.375)
 
-References: Shefrin & Statman 1985; Odean 1998; Coval & Shumway 2005; Page 1954; Hawkins & Olwell 1998
-(self-starting CUSUM); Kolmogorov-Smirnov.
+References: Shefrin & Statman 1985; Odean 1998; Coval & Shumway 2005; Page 1954; Kolmogorov-Smirnov.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from memtape.core.statistics import mean
@@ -253,122 +252,6 @@ def alarm(state: PageHinkley | Cusum, threshold: float = 10.0) -> Direction | No
     if max(state.up, state.down) <= threshold:
         return None
     return "degrading" if state.down >= state.up else "improving"
-
-
-# --- level shifts -------------------------------------------------------------------------------------------------------
-
-SHIFT_BASELINE_TRADES = 30  # before it has as many, a habit cannot be said to change
-SHIFT_SLACK = 0.4  # deviations
-SHIFT_TRADES = 40  # over as many trades the error of the baseline's mean adds to a sum
-MAX_SHIFT_DEVIATIONS = 3.0  # that one trade may count for
-MAX_CORRELATION = 0.5
-BACK_TRADES = 20  # values after an alarm whose mean tells that they are back
-BACK_WITHIN_DEVIATIONS = 0.5
-NEW_HABIT_TRADES = 100  # a change that has lasted for as many trades is the habit
-
-
-@dataclass(frozen=True, slots=True)
-class LevelShift:
-    """A change of level: when it was noticed, where it began, in which direction, and by how many deviations of the baseline.
-
-    `ended` is the index of the value with which it was over; None while it lasts.
-    """
-
-    at: int
-    began: int
-    direction: Direction
-    magnitude: float
-    ended: int | None = None
-
-
-class _Baseline:
-    """The usual values: their number, mean, deviation, and how much each resembles the one before."""
-
-    def __init__(self, values: Iterable[float], least_spread: float) -> None:
-        self._least = least_spread
-        self.n, self._sum, self._squares, self._products, self._pair_sums = 0, 0.0, 0.0, 0.0, 0.0
-        self._last: float | None = None
-        self._origin = 0.0
-        self.add(values)
-
-    def add(self, values: Iterable[float]) -> None:
-        for value in values:
-            # Values are taken from the first one on, so that large equal numbers do not cancel to noise.
-            self._origin = value if not self.n else self._origin
-            x = value - self._origin
-            self.n, self._sum, self._squares = self.n + 1, self._sum + x, self._squares + x * x
-            if self._last is not None:
-                self._products, self._pair_sums = self._products + x * self._last, self._pair_sums + x + self._last
-            self._last = x
-
-    @property
-    def mean(self) -> float:
-        return self._origin + self._sum / self.n
-
-    @property
-    def deviation(self) -> float:
-        """The deviation of single values, no smaller than the least spread."""
-        middle = self._sum / self.n
-        return max(self._least, math.sqrt(max(0.0, self._squares - self.n * middle * middle) / (self.n - 1)))
-
-    @property
-    def unit(self) -> float:
-        """The deviation by which a sum is judged: more if values resemble those before them or the baseline is short."""
-        middle, deviation = self._sum / self.n, self.deviation
-        products = self._products - middle * self._pair_sums + (self.n - 1) * middle * middle
-        alike = _clip(products / (self.n * deviation * deviation), 0.0, MAX_CORRELATION)
-        return deviation * math.sqrt((1.0 + alike) / (1.0 - alike) * (1.0 + SHIFT_TRADES / self.n))
-
-
-def level_shifts(xs: Sequence[float], least_spread: float, threshold: float = 7.7) -> list[LevelShift]:
-    """Returns the changes of level in some values, oldest first: a two-sided CUSUM against all values before a suspected change.
-
-    A value enters the baseline once no change is suspected, so a change does not hide itself. Deviations are enlarged for short
-    baselines and for values that resemble those before them, and one value counts for three deviations at most. A change is over
-    when the mean of twenty values after the alarm is back within half a deviation; after a hundred trades it is the new habit.
-
-    The threshold, in deviations, comes from simulation (`evidence/beliefs.py`): at 7.7 steady values raise an alarm in about
-    2.4 % of each 100, and a change by one deviation after 150 values is noticed within 30 in nine of ten cases.
-
-    >>> usual = [0.0, 1.0] * 40
-    >>> [(s.at, s.began, s.direction, s.ended) for s in level_shifts(usual + [2.0] * 30, 0.1)]
-    [(83, 79, 'improving', None)]
-    >>> [(s.at, s.ended) for s in level_shifts(usual + [2.0] * 30 + usual, 0.1)]
-    [(83, 126)]
-    """
-    found: list[LevelShift] = []
-    if len(xs) <= SHIFT_BASELINE_TRADES:
-        return found
-    start = SHIFT_BASELINE_TRADES
-    baseline = _Baseline(xs[:start], least_spread)
-    middle, unit = baseline.mean, baseline.unit
-    up, down, up_from, down_from, added = 0.0, 0.0, start, start, start
-    shift: LevelShift | None = None
-    for at in range(start, len(xs)):
-        if shift is not None:
-            if at - shift.at >= BACK_TRADES:
-                latest = mean(xs[at - BACK_TRADES + 1 : at + 1])
-                back = abs(latest - middle) <= BACK_WITHIN_DEVIATIONS * baseline.deviation
-                settled = at - shift.began + 1 >= NEW_HABIT_TRADES
-                if back or settled:
-                    found[-1] = replace(shift, ended=at)
-                    baseline = baseline if back else _Baseline((), least_spread)
-                    baseline.add(xs[at - BACK_TRADES + 1 : at + 1] if back else xs[shift.began : at + 1])
-                    middle, unit, shift = baseline.mean, baseline.unit, None
-                    up, down, up_from, down_from, added = 0.0, 0.0, at + 1, at + 1, at + 1
-            continue
-        z = _clip((xs[at] - middle) / unit, -MAX_SHIFT_DEVIATIONS, MAX_SHIFT_DEVIATIONS)
-        up, down = max(0.0, up + z - SHIFT_SLACK), max(0.0, down - z - SHIFT_SLACK)
-        up_from, down_from = up_from if up else at + 1, down_from if down else at + 1
-        if max(up, down) > threshold:
-            began = down_from if down >= up else up_from
-            size = (mean(xs[began : at + 1]) - middle) / baseline.deviation
-            shift = LevelShift(at, began, "degrading" if down >= up else "improving", size)
-            found.append(shift)
-        elif (usual := min(up_from, down_from)) > added:
-            baseline.add(xs[added:usual])
-            middle, unit, added = baseline.mean, baseline.unit, usual
-    return found
 
 
 def _clip(value: float, low: float, high: float) -> float:

@@ -237,9 +237,9 @@ def figure_text(habit: Habit, value: float, outcome_unit: str = "R") -> tuple[st
 
 
 DRIFTS: Mapping[str, tuple[str, str]] = {
-    "outcome": ("Outcomes", "compared with all trades before the change (CUSUM)"),
-    "risk": ("Risk taken", "compared with all trades before the change (CUSUM)"),
-    "hold": ("Time held", "compared with all trades before the change (CUSUM)"),
+    "outcome": ("Outcomes", "the latest 30 trades against those before"),
+    "risk": ("Risk taken", "the latest 30 trades against those before"),
+    "hold": ("Time held", "the latest 30 trades against those before"),
 }
 
 

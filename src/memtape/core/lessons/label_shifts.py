@@ -1,0 +1,182 @@
+"""Shifts of outcomes against labels: what the difference of two groups would be if luck had come earlier or later.
+
+Outcomes are shifted in a circle, forwards and in reverse, trade by trade or by whole days, so that every run of luck stays whole.
+They are centred before: each trade less the mean of its own side. `significance` says how shifts are judged.
+
+>>> monday = GroupQuestion((0, 5, 10, 15), tuple(range(20)))
+>>> found = day_shifts([2.0, 0.0, -1.0, 1.0, 0.5] * 4, range(20), monday)
+>>> len(found.differences), round(found.freedom, 1)  # each week anew: 16 of 20 shifts, forwards and in reverse
+(32, 16.4)
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from operator import itemgetter, mul
+from typing import Literal, NamedTuple
+
+from memtape.core.statistics import mean
+
+MIN_SHIFT_TRADES = 5
+NEAR_SHARE = 0.25  # of all days, within which days may be alike
+MAX_LIKENESS = 0.7  # correlation of shifted labels with the labels, from which a shift says too little
+
+Tail = Literal["both", "lower", "upper"]
+
+
+class GroupQuestion(NamedTuple):
+    """Asks whether a group of trades (`inside`) differs from the others whose label is known. `known` holds both."""
+
+    inside: tuple[int, ...]
+    known: tuple[int, ...]
+    tail: Tail = "both"
+
+
+class LabelShifts(NamedTuple):
+    """The difference of the means in each shift of the centred outcomes, and how many shifts are independent of each other."""
+
+    differences: tuple[float, ...]
+    freedom: float
+    least_error: float = 0.0  # of the difference
+
+
+def centred_outcomes(values: Sequence[float], question: GroupQuestion) -> tuple[float, dict[int, float]]:
+    """Returns the difference of the two means, and each outcome less the mean of its own side."""
+    group = set(question.inside)
+    inner = mean([values[i] for i in question.inside])
+    outer = mean([values[i] for i in question.known if i not in group])
+    return inner - outer, {i: values[i] - (inner if i in group else outer) for i in question.known}
+
+
+def trade_shifts(values: Sequence[float], days: Sequence[Hashable], question: GroupQuestion) -> LabelShifts | None:
+    """Returns the shifts by trades.
+
+    None if nearly every shift repeats the labels, as with every second trade: then there is nothing to compare.
+    """
+    _, rests = centred_outcomes(values, question)
+    order = sorted(question.known)
+    place = {i: at for at, i in enumerate(order)}
+    inside = [place[i] for i in question.inside]
+    n, group = len(order), len(question.inside)
+    rest = n - group
+    ordered = [rests[i] for i in order]
+    total = math.fsum(ordered)
+    labels = [0] * n
+    for at in inside:
+        labels[at] = 1
+    picked = itemgetter(*inside) if group > 1 else lambda row: (row[inside[0]],)
+    shifted: list[float] = []
+    # Reversed outcomes are as likely as the outcomes, and keep runs whole too.
+    for forwards in (True, False):
+        row, marks = (ordered * 2, labels * 2) if forwards else (ordered[::-1] * 2, labels[::-1] * 2)
+        for by in range(n):
+            # Whether a trade comes after a loss depends on the outcome just before it: near shifts say nothing about chance.
+            if forwards and min(by, n - by) < MIN_SHIFT_TRADES:
+                continue
+            kept = sum(picked(marks[by : by + n]))
+            # The correlation of the shifted labels with the labels.
+            alike = (kept * n - group * group) / (group * rest)
+            if abs(alike) < MAX_LIKENESS:
+                moved = sum(picked(row[by : by + n]))
+                shifted.append((moved / group - (total - moved) / rest) / math.sqrt(1.0 - alike * alike))
+    freedom = max(len({days[i] for i in order}) - 2, 1)
+    return LabelShifts(tuple(shifted), freedom) if len(shifted) >= n // 2 else None
+
+
+class _DayLabels:
+    """The share of the group in the trades of each day, and how much these shares resemble themselves when days are shifted."""
+
+    def __init__(self, days: Sequence[Hashable], question: GroupQuestion) -> None:
+        group, known = set(question.inside), set(question.known)
+        found = ([i for i in day if i in known] for day in sorted_days(days))
+        self.by_day = [day for day in found if day]
+        self.shares = [sum(i in group for i in day) / len(day) for day in self.by_day]
+        middle = mean(self.shares)
+        off = [share - middle for share in self.shares]
+        square = math.fsum(map(mul, off, off))
+        even = square <= 1e-9 * len(off)  # each day has the same share, so no day is comparable with others
+        self.alike_forwards = [] if even else [one / square for one in _with_itself(off)]
+        self._off, self._square = off, square
+
+    @property
+    def alike_backwards(self) -> list[float]:
+        return [one / self._square for one in _circular(self._off, self._off[::-1])] if self.alike_forwards else []
+
+    @property
+    def freedom(self) -> float:
+        """How many days are independent: all, divided by the sum of squares of the autocorrelation of their labels."""
+        days = len(self.shares)
+        near = zip(nearness(days), self.alike_forwards, strict=False)
+        return max(1.0, min(days - 2.0, days / max(1.0, math.fsum((kept * alike) ** 2 for kept, alike in near)) - 1.0))
+
+    def error(self, sums: Sequence[float]) -> float:
+        """Returns the error of the sum of outcomes by label, from how alike days are that lie near each other."""
+        days = len(sums)
+        near, together = nearness(days), _with_itself(sums)
+        square = math.fsum(k * alike * both for k, alike, both in zip(near, self.alike_forwards, together, strict=True)) / days
+        # Centring makes outcomes look less alike, the more so the longer a label lasts.
+        lost = (1.0 + math.fsum(k * alike * alike for k, alike in zip(near, self.alike_forwards, strict=True))) / days
+        return math.sqrt(max(0.0, square) * self._square / max(1.0 - lost, 0.1))
+
+
+@lru_cache(maxsize=64)
+def nearness(days: int) -> tuple[float, ...]:
+    """Returns how much days count as neighbours by their distance in the circle: less with each day, none from a quarter on.
+
+    >>> nearness(8)
+    (1.0, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5)
+    """
+    reach = max(days * NEAR_SHARE, 1.0)
+    return tuple(max(0.0, 1.0 - min(by, days - by) / reach) for by in range(days))
+
+
+def _circular(one: Sequence[float], other: Sequence[float]) -> list[float]:
+    """Returns the sum of products for each shift of `other` in a circle.
+
+    >>> _circular([1.0, 0.0, 2.0], [3.0, 0.0, 2.0])
+    [7.0, 6.0, 2.0]
+    """
+    row, n = [*other, *other], len(other)
+    return [sum(map(mul, one, row[by : by + n])) for by in range(n)]
+
+
+def _with_itself(values: Sequence[float]) -> list[float]:
+    """Returns the same for a row and itself, of which one half is the mirror image of the other."""
+    row, n = [*values, *values], len(values)
+    half = [sum(map(mul, values, row[by : by + n])) for by in range(n // 2 + 1)]
+    return [half[min(by, n - by)] for by in range(n)]
+
+
+def day_shifts(values: Sequence[float], days: Sequence[Hashable], question: GroupQuestion) -> LabelShifts | None:
+    """Returns the shifts by whole days: what trades of one day share stays together. None if nearly all repeat the labels."""
+    _, rests = centred_outcomes(values, question)
+    labels = _DayLabels(days, question)
+    counts, sums = [len(day) for day in labels.by_day], [math.fsum(rests[i] for i in day) for day in labels.by_day]
+    trades, total = sum(counts), math.fsum(sums)
+    usual = _error_factor(len(question.inside), trades)
+    shifted: list[float] = []
+    for shares, likeness in ((labels.shares, labels.alike_forwards), (labels.shares[::-1], labels.alike_backwards)):
+        for inner, picked, alike in zip(_circular(counts, shares), _circular(sums, shares), likeness, strict=False):
+            if abs(alike) < MAX_LIKENESS and 0.0 < inner < trades:
+                apart = picked / inner - (total - picked) / (trades - inner)
+                # Days have more or fewer trades: a difference of few trades is scaled to that of as many as the group has.
+                shifted.append(apart * usual / _error_factor(inner, trades) / math.sqrt(1.0 - alike * alike))
+    if len(shifted) < len(counts) // 2:
+        return None
+    inside = len(question.inside)
+    return LabelShifts(tuple(shifted), labels.freedom, labels.error(sums) * trades / (inside * (trades - inside)))
+
+
+def _error_factor(inside: float, trades: int) -> float:
+    return math.sqrt(1.0 / inside + 1.0 / (trades - inside))
+
+
+def sorted_days(days: Sequence[Hashable]) -> list[list[int]]:
+    """Returns the trades of each day, by their indices."""
+    found: dict[Hashable, list[int]] = defaultdict(list)
+    for at, day in enumerate(days):
+        found[day].append(at)
+    return list(found.values())
