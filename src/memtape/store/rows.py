@@ -159,7 +159,7 @@ def _conversions(columns: Mapping[str, str], converters: Mapping[str, Convert]) 
 _WRITE_TRADE, _READ_TRADE = _conversions(TRADE_COLUMNS, _WRITERS), _conversions(TRADE_COLUMNS, _READERS)
 _WRITE_EPISODE, _READ_EPISODE = _conversions(EPISODE_COLUMNS, _WRITERS), _conversions(EPISODE_COLUMNS, _READERS)
 _WRITE_OUTCOME, _READ_OUTCOME = _conversions(OUTCOME_COLUMNS, _WRITERS), _conversions(OUTCOME_COLUMNS, _READERS)
-_WRITE_AFFECT, _READ_AFFECT = _conversions(AFFECT_COLUMNS, _WRITERS), _conversions(AFFECT_COLUMNS, _READERS)
+_READ_AFFECT = _conversions(AFFECT_COLUMNS, _READERS)
 
 
 def _converted(values: Iterable[Any], converters: Sequence[tuple[int, Convert]]) -> list[Any]:
@@ -196,7 +196,11 @@ def episode_from_row(row: Row) -> Episode:
 
 def affect_values(owner: OwnerId, stream: str, step: AffectStep) -> Row:
     """A step of affect as the values of its row."""
-    return (owner, stream, *_converted(step, _WRITE_AFFECT))
+    # There is one for every equity mark, so its conversions are written out.
+    return (
+        owner, stream, micros(step.at), step.rank, step.id, micros(step.known_at), micros(step.known_by), step.confidence,
+        step.wins, step.losses, step.nav, step.peak, step.flows, micros_of(step.marked_at), step.pnl_r,
+    )  # fmt: skip
 
 
 def affect_from_row(row: Row) -> AffectStep:

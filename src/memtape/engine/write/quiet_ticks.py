@@ -19,7 +19,7 @@ from memtape.core.ledger.fold import watch_open_round
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Bar, Tick
 from memtape.core.skills import Agent
-from memtape.engine.write.tick_views import says_nothing_new, view_of_tick
+from memtape.engine.write.tick_views import repeats_snapshot, says_nothing_new, view_of_tick
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.memories import MemoryTables
 from memtape.store.rows import Head, PositionRow
@@ -72,17 +72,22 @@ class QuietTicks:
 
     def _shows_what_is_held(self, tick: Tick, known_at: datetime) -> bool:
         """Returns True if a tick says nothing new about any position."""
+        repeated: set[Position] = set()
         for symbol, several in (tick.positions or {}).items():
             for held in several:
-                if (symbol, held.leg) not in self.open:
+                row = self.open.get((symbol, held.leg))
+                if row is None or row.round is None:
                     return False
-        for position, row in self.open.items():
-            view = view_of_tick(self._agent, tick, known_at, position, None, first=False)
-            if not says_nothing_new(self._agent, row.round, view):
-                return False
-            if view.held is not None and row.round is not None and view.held.qty * row.round.side <= 0:
-                return False
-        return True
+                if tick.rates is None and repeats_snapshot(row.round, held):
+                    repeated.add((symbol, held.leg))
+        return all(self._agrees(tick, known_at, position) for position in self.open if position not in repeated)
+
+    def _agrees(self, tick: Tick, known_at: datetime, position: Position) -> bool:
+        round_ = self.open[position].round
+        view = view_of_tick(self._agent, tick, known_at, position, None, first=False)
+        if view.held is not None and round_ is not None and view.held.qty * round_.side <= 0:
+            return False
+        return says_nothing_new(self._agent, round_, view)
 
     def _is_next_bar(self, bar: Bar, tick: datetime) -> bool:
         """Returns True if a bar ended after the last tick, as no stored one did, and concerns no trade that is closed."""

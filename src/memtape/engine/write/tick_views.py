@@ -7,7 +7,7 @@ from datetime import datetime
 from memtape.core.items import Position
 from memtape.core.ledger.position_events import SnapshotView
 from memtape.core.ledger.rounds import Round
-from memtape.core.observed import Decision, Tick
+from memtape.core.observed import Decision, HeldPosition, Tick
 from memtape.core.skills import Agent
 from memtape.core.values import ZERO
 
@@ -22,6 +22,17 @@ def view_of_tick(
         id=tick.id, t=tick.t, known_at=known_at, skill_version=agent.skill_version,
         first=first, snapshot=tick.positions is not None, held=of_leg[0] if of_leg else None,
         mark=tick.marks.get(symbol), decision=decision, rate=tick.rates.get(symbol) if tick.rates else None,
+    )  # fmt: skip
+
+
+def repeats_snapshot(round_: Round, held: HeldPosition) -> bool:
+    """Returns True if a snapshot shows an open position exactly as the one before, and no rate follows from it.
+
+    Then it says nothing new (`says_nothing_new`). Most ticks of a held position are such.
+    """
+    return (
+        held.rate is None and round_.terms.base is None and held.entry_px == round_.shown_entry
+        and held.qty == (round_.qty if round_.side > 0 else -round_.qty)
     )  # fmt: skip
 
 
