@@ -26,7 +26,7 @@ from bench.recall import measure_load, measure_ranked, measure_recall
 from bench.records import measure_import, measure_import_records, measure_page, measure_rebuild, measure_undo, measure_verify
 from bench.runs import measure_run
 from bench.simulation import measure_simulation
-from bench.startup import measure_help, measure_mcp
+from bench.startup import measure_help, measure_mcp, measure_starts
 from bench.ticks import measure_flatness, measure_reports, measure_reports_flatness, measure_ticks
 from bench.timing import Result
 from memtape.errors import Unknown
@@ -67,6 +67,8 @@ BENCHES: dict[str, Callable[[BenchRun], dict[str, Result]]] = {
     "docs_reindex_10k": measure_reindex,
     "docs_memory_100k": measure_hybrid,
     "help": measure_help,
+    "start": measure_starts,
+    "start_recall": measure_starts,
     "mcp_ready": measure_mcp,
 }
 

@@ -1,16 +1,20 @@
-"""The time memtape takes to start: `memtape --help`, and `memtape mcp` until it lists its tools."""
+"""The time memtape takes to start: `memtape --help`, commands on a small store, and `memtape mcp` until it lists its tools.
+
+Commands are compared with `python -c "import numpy"`. Both run from compiled bytecode, as an installed package does.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from threading import Timer
 from typing import Any
 
-from bench.desk import BenchRun, desk
+from bench.desk import AGENT, BenchRun, desk
 from bench.timing import Result, Work, children_cpu, judge, time_in_turn, wall
 
 MEMTAPE = (sys.executable, "-m", "memtape.surfaces.cli.main")
@@ -40,10 +44,58 @@ HANDSHAKE: tuple[dict[str, Any], ...] = (
 )
 
 
-def run(*command: str) -> str:
+# Commands that need no recall, and those that do; each with how much it may take of an import of numpy.
+PLAIN_COMMANDS = (("agents",), ("trades", "--agent", AGENT), ("decisions", "--agent", AGENT))
+RECALLING_COMMANDS = (("recall", "--agent", AGENT), ("brief", "--agent", AGENT), ("check", "BTC", "long", "--agent", AGENT))
+PLAIN_BAR, RECALLING_BAR = 2.5, 3.5
+
+
+def run(*command: str, environment: dict[str, str] | None = None) -> str:
     """Run a command to its end and return what it wrote to stderr."""
-    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True, env=environment)
     return done.stderr
+
+
+def measure_starts(bench: BenchRun) -> dict[str, Result]:
+    """Measure `start` and `start_recall`: the slowest command of each kind."""
+    path = str(bench.folder / "start.db")
+    fill_desk(path)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(bench.folder / "bytecode")
+    plain = "that needs no recall; it must not import numpy"
+    return {
+        "start": _slowest_start(bench, PLAIN_COMMANDS, PLAIN_BAR, path, environment, plain),
+        "start_recall": _slowest_start(bench, RECALLING_COMMANDS, RECALLING_BAR, path, environment, "that recalls"),
+    }
+
+
+def _slowest_start(
+    bench: BenchRun, commands: Sequence[tuple[str, ...]], bar: float, path: str, environment: dict[str, str], which: str
+) -> Result:
+    found: list[Result] = []
+    numpy = partial(run, sys.executable, "-c", "import numpy", environment=environment)
+    for words in commands:
+        ours = partial(run, *MEMTAPE, *words, "--db", path, environment=environment)
+        traced = run(sys.executable, "-X", "importtime", *MEMTAPE[1:], *words, "--db", path, environment=environment)
+        numpy()
+        (cpus,) = time_in_turn([(numpy, ours)] * bench.scale.starts, children_cpu)
+        imports_numpy = "numpy" in imported_packages(traced)
+        result = judge(f"CPU of a command {which}, compared with `python -c 'import numpy'`.", bench.scale.starts, cpus, bar,
+                       command=" ".join(words), imports_numpy=imports_numpy)  # fmt: skip
+        found.append(result | {"ok": result["ok"] and (bar == RECALLING_BAR or not imports_numpy)})
+    slowest = max(found, key=lambda result: (not result["ok"], result["ratio"]))
+    return slowest | {"others": {result["command"]: result["ratio"] for result in found}}
+
+
+def fill_desk(path: str) -> None:
+    """A store whose agent has a few trades."""
+    with desk(path) as (_, agent):
+        for n in range(20):
+            day = f"2025-01-{n + 1:02d}"
+            agent.remember_trade({
+                "symbol": "BTC", "side": "long", "entry_price": "100", "exit_price": str(96 + n % 8), "stop": "98", "qty": "1",
+                "entry_at": f"{day}T08:00:00Z", "exit_at": f"{day}T12:00:00Z",
+            })  # fmt: skip
 
 
 def measure_help(bench: BenchRun) -> dict[str, Result]:

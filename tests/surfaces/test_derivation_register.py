@@ -93,7 +93,7 @@ def test_data_goes_in_and_plain_json_comes_out(memory):
     [
         ({"symbol": "BTC", "side": "up", "qty": 1}, "side: should be 'long' or 'short'"),
         ({"symbol": "BTC", "side": "long", "qty": "NaN"}, "qty: should be a finite number"),
-        ({"symbol": "BTC", "side": "long", "qty": 1, "sise": 2}, "sise: unknown field. Remove it"),
+        ({"symbol": "BTC", "side": "long", "qty": 1, "sise": 2}, "sise: unknown field. Did you mean side?"),
         ({"symbol": "BTC", "side": "long"}, "qty: required (number)"),
         ({"symbol": "BTC", "side": "long", "qty": 1, "legs": [{"ratio": 1}]}, "legs.0.symbol: required"),
         ([], "input: is not a JSON object"),

@@ -151,7 +151,7 @@ class Input:
         if len(texts) != 1:
             raise Invalid(self.name, f"is given {len(texts)} times", "Give it once")
         text = texts[0]
-        if self.takes_pairs and not text.lstrip().startswith("{"):
+        if self.takes_pairs and text.lstrip()[:1] not in ("{", "["):
             return read_pairs(text, self.name)
         is_json = self.kind in ("json", "list") or (self.kind == "either" and text.lstrip()[:1] in ("{", "["))
         return read_json(text, self.name) if is_json else text

@@ -181,7 +181,7 @@ def command(known: Operation, open_memory: OpenMemory, place: OperationCommand |
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     name = place.path.rpartition(" ")[2] if place is not None else known.name
-    alone.command(name, cls=Command, help=in_words_of_commands(known.doc, operation_names()))(run)
+    alone.command(name, cls=Command, help=in_words_of_commands(known.doc))(run)
     return typer.main.get_command(alone)
 
 
@@ -246,7 +246,7 @@ def _help(field: Input) -> str:
         notes.append("@FILE or - (stdin)")
     if field.kind == "list":
         notes.append("repeat it, or give a JSON list")
-    return in_words_of_commands(field.help, operation_names()) + (f" ({'; '.join(notes)})" if notes else "")
+    return in_words_of_commands(field.help) + (f" ({'; '.join(notes)})" if notes else "")
 
 
 def _parameter(name: str, kind: Any, option: Any, default: object) -> inspect.Parameter:

@@ -244,10 +244,11 @@ def nearest_commands(word: str, operations: frozenset[str] = frozenset()) -> lis
 _OPERATION_NAME = re.compile(r"(?<![\w./-])[a-z]+(?:_[a-z]+)+(?![\w./=-])")
 
 
-def in_words_of_commands(text: str, operations: frozenset[str]) -> str:
-    """A text that names operations, with the commands that call them.
+def in_words_of_commands(text: str, operations: frozenset[str] = frozenset()) -> str:
+    """A text that names operations, with the commands that call them; `operations` are those without a command of their own.
 
-    >>> in_words_of_commands("List them with list_runs, or read known_at", frozenset({"list_runs"}))
+    >>> in_words_of_commands("List them with list_runs, or read known_at")
     'List them with memtape runs, or read known_at'
     """
+    operations |= _commands_by_operation().keys()
     return _OPERATION_NAME.sub(lambda found: f"memtape {command_of(found[0])}" if found[0] in operations else found[0], text)

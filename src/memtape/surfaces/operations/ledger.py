@@ -319,7 +319,9 @@ class DecisionsAnswer(Answer):
     agent: Annotated[str, Field(description="the agent")]
     decisions: Annotated[list[DecisionRow], Field(description="newest first")]  # type: ignore[valid-type]
     n: Annotated[int, Field(description="how many")]
-    notes: Annotated[list[str], Field(description="what you asked for and no decision has, with what exists")]
+    notes: Annotated[
+        list[str], Field(description="what you asked for and no decision has, with what exists", default_factory=list)
+    ]
 
 
 @operation(writes=False, columns=("id", "symbol", "action", "side", "t", "stop", "confidence", "reason"))
