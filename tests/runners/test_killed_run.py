@@ -38,7 +38,7 @@ def test_a_run_that_is_killed_is_lost_and_stores_no_session(tmp_path: Path) -> N
         memory.create_agent("gold", skill="breakout")
         memory.configure_agent("gold", {"runner": f"callable:{file}:decide", "active_memory": True})
         first = conduct_run(memory, run_host(memory), "gold", RunTask(kind="scheduled", prompt="Analyse."))
-    command = [sys.executable, "-m", "memtape.surfaces.cli.main", "run-agent", "--agent", "gold", "--prompt", "slowly", "--db", str(db)]
+    command = [sys.executable, "-m", "memtape.surfaces.cli.main", "run", "--agent", "gold", "--prompt", "slowly", "--db", str(db)]
     process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)})
     until = time.monotonic() + STARTED
     while not (tmp_path / "asked").exists() and time.monotonic() < until:
