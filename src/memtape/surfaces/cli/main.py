@@ -20,6 +20,7 @@ from memtape.surfaces.cli.briefs import brief, lessons_app, reflect
 from memtape.surfaces.cli.cards import cards_app
 from memtape.surfaces.cli.chat import chat
 from memtape.surfaces.cli.commands import add_operations, answer, perform_as_owner, reporting
+from memtape.surfaces.cli.connect import connect
 from memtape.surfaces.cli.documents import docs_app, sync_minutes
 from memtape.surfaces.cli.embedder import embedder_app
 from memtape.surfaces.cli.events import events_app
@@ -39,8 +40,8 @@ app.add_typer(imports_app, name="imports")
 PORT = 8765
 # All housekeeping commands: they exist on the command line only.
 HOUSEKEEPING = (
-    "serve", "mcp", "init", "doctor", "conform", "brief", "reflect", "lessons", "follow", "chat", "docs", "cards", "events",
-    "embedder",
+    "serve", "mcp", "init", "connect", "doctor", "conform", "brief", "reflect", "lessons", "follow", "chat", "docs", "cards",
+    "events", "embedder",
     "sim", "import", "imports", "verify", "rebuild", "backup", "restore", "export", "bench", "migrate", "docs-reference",
 )  # fmt: skip
 
@@ -133,14 +134,19 @@ def _greeting(at: str, url: str, demo: bool) -> str:
         f"  pages  {at}/   HTTP {at}/v1 (OpenAPI: /v1/openapi.json)   MCP {at}/mcp",
     ]
     if demo:
+        from memtape.sim.demo import DEMO_AGENTS
+        from memtape.surfaces.mcp_clients import claude_command_line, server_command
+
+        agent = DEMO_AGENTS[0].name
         store = url.removeprefix("sqlite:///")
         here = Path(sys.argv[0]).absolute()
         program = here.relative_to(Path.cwd()) if here.name == "memtape" and here.is_relative_to(Path.cwd()) else "memtape"
         lines += [
             "Next:",
             f"  1. open {at}/ and look at an agent's trades",
-            f"  2. {program} ledger --agent tech-breakout --db {store}",
-            f"  3. claude mcp add --transport http memtape {at}/mcp",
+            f"  2. {program} ledger --agent {agent} --db {store}",
+            f"  3. {claude_command_line(server_command(store, agent))}",
+            f"     (another program: {program} connect cursor --agent {agent} --db {store})",
         ]
     return "\n".join(lines)
 
@@ -178,7 +184,9 @@ def mcp(
 def init(db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
     """Create the store and print its MCP configuration."""
     with reporting(as_json), open_store(db, owner) as memory:
-        block = {"mcpServers": {"memtape": {"command": "memtape", "args": ["mcp", "--db", memory.url]}}}
+        from memtape.surfaces.mcp_clients import server_entry
+
+        block = server_entry(db, [agent.id for agent in memory.agents()], owner=owner)
         answer({"db": memory.url, "owner": memory.owner, "schema": memory.database.schema(), "mcp": block}, as_json)
 
 
@@ -452,7 +460,7 @@ app.add_typer(docs_app, name="docs")
 app.add_typer(cards_app, name="cards")
 app.add_typer(events_app, name="events")
 app.add_typer(embedder_app, name="embedder")
-for function in (brief, reflect, follow, chat):
+for function in (connect, brief, reflect, follow, chat):
     app.command()(function)
 add_operations(app, open_store)
 
