@@ -21,6 +21,7 @@ from memtape.surfaces.cli.cards import cards_app
 from memtape.surfaces.cli.chat import chat
 from memtape.surfaces.cli.commands import add_operations, answer, perform_as_owner, reporting
 from memtape.surfaces.cli.connect import connect
+from memtape.surfaces.cli.demo_store import demo_greeting, fill_demo_documents, fill_demo_store
 from memtape.surfaces.cli.documents import docs_app, sync_minutes
 from memtape.surfaces.cli.embedder import embedder_app
 from memtape.surfaces.cli.events import events_app
@@ -73,11 +74,12 @@ def serve(
         from memtape.workers.schedule import running_schedule
 
         minutes = sync_minutes()
-        where = _demo_store(db, owner) if demo else db
+        # The port comes first: if it is busy, nobody waits for the demo in vain.
+        listener = listen(host, port)
+        where = fill_demo_store(db, owner) if demo else db
         with open_store(where, owner) as memory:
             if demo:
-                _demo_documents(memory, str(where))
-            listener = listen(host, port)
+                fill_demo_documents(memory, str(where))
             at = f"http://{host}:{listener.getsockname()[1]}"
             say(_greeting(at, memory.url, demo))
 
@@ -104,29 +106,6 @@ def _scheduled_run(memory: Memory, agent: str, slot: datetime) -> None:
     conduct_run(memory, run_host(memory), agent, RunTask(kind="scheduled", prompt=prompt, slot=slot), wait_seconds=0)
 
 
-def _demo_store(db: str | None, owner: str | None) -> str:
-    """The store of the demo. It is filled before it gets its name, so an interrupted run starts over."""
-    from memtape.sim.demo import fill_demo
-
-    target = Path(db or Path.home() / ".memtape" / "demo.db").expanduser().absolute()
-    if not target.exists():
-        say("Filling the demo store: simulated trades on real daily stock bars.")
-        part = target.with_name(target.name + ".part")
-        for leftover in target.parent.glob(part.name + "*"):
-            leftover.unlink()
-        with progress("demo") as report, open_store(str(part), owner) as memory:
-            fill_demo(memory, lambda _agent, done, total: report(done, total))
-        part.rename(target)
-    return str(target)
-
-
-def _demo_documents(memory: Memory, where: str) -> None:
-    """A workspace for the demo. The store must have its name: the index is named after it."""
-    from memtape.sim.demo_documents import fill_documents
-
-    fill_documents(memory, Path(where).with_suffix(".workspace") / "tech-breakout")
-
-
 def _greeting(at: str, url: str, demo: bool) -> str:
     lines = [
         f"memtape serves {at}",
@@ -134,20 +113,7 @@ def _greeting(at: str, url: str, demo: bool) -> str:
         f"  pages  {at}/   HTTP {at}/v1 (OpenAPI: /v1/openapi.json)   MCP {at}/mcp",
     ]
     if demo:
-        from memtape.sim.demo import DEMO_AGENTS
-        from memtape.surfaces.mcp_clients import claude_command_line, server_command
-
-        agent = DEMO_AGENTS[0].name
-        store = url.removeprefix("sqlite:///")
-        here = Path(sys.argv[0]).absolute()
-        program = here.relative_to(Path.cwd()) if here.name == "memtape" and here.is_relative_to(Path.cwd()) else "memtape"
-        lines += [
-            "Next:",
-            f"  1. open {at}/ and look at an agent's trades",
-            f"  2. {program} ledger --agent {agent} --db {store}",
-            f"  3. {claude_command_line(server_command(store, agent))}",
-            f"     (another program: {program} connect cursor --agent {agent} --db {store})",
-        ]
+        lines += demo_greeting(at, url.removeprefix("sqlite:///"))
     return "\n".join(lines)
 
 
