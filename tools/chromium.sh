@@ -11,12 +11,13 @@ missing() {
 packages=$(missing chromium | xargs)
 [ -z "$packages" ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "The web tests need system packages that are not here: $packages. Installing them with apt-get."
     apt-get -qq update >/dev/null 2>&1
     # The shell without windows takes a quarter less time; older systems have only the whole browser.
     for browser in chromium-headless-shell chromium; do
         packages=$(missing $browser | xargs)
         [ -z "$packages" ] && exit 0
-        echo "installing $packages, for the web tests"
+        echo "installing $packages"
         # shellcheck disable=SC2086  # one word for each package
         DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $packages >/dev/null 2>&1 </dev/null
     done

@@ -1,14 +1,25 @@
 #!/bin/sh
-# Makes .venv and installs memtape, editable, with the packages of requirements.lock, every one checked by its hash, and builds
-# the embedder minilm in it.
+# Makes .venv and installs memtape in it, editable, with the packages of a lock, every one checked by its hash:
+#   setup.sh run    what running needs (requirements-run.lock)
+#   setup.sh test   in addition what the tests need (requirements.lock), and the embedder minilm
+# Says from its first second what it does and how far it is.
 # Nothing outside this folder is changed, except that root on Debian or Ubuntu gets python3-venv where nothing else helps.
 set -eu
 cd "$(dirname "$0")/.."
 
 wanted=${PYTHON:-python3}
 bin=.venv/bin
+stage=${1:-test}
+lock=requirements.lock
+[ "$stage" = run ] && lock=requirements-run.lock
+
+exec 3>&2
+say_aside() { printf '%s\n' "$*" >&3; }
 
 say() { printf '%s\n' "$*" >&2; }
+
+began=$(date +%s)
+step() { say "[$(($(date +%s) - began)) s] $*"; }
 
 describe() { "$1" -c 'import sys; print(sys.version, sys.base_prefix)' 2>/dev/null; }
 
@@ -30,6 +41,8 @@ make_with_virtualenv() {
 make_with_apt() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
     version=$("$wanted" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    # The output of this function goes to a log, so this goes to the terminal that the script was started from.
+    say_aside "installing the system package python$version-venv with apt-get: $wanted cannot make an environment without it"
     apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y "python$version-venv" >/dev/null &&
         make_with_venv
 }
@@ -56,13 +69,23 @@ make_venv() {
 if usable && [ -n "${PYTHON:-}" ] && [ "$(describe "$wanted")" != "$(describe "$bin/python")" ]; then
     rm -rf .venv
 fi
-usable || make_venv
+usable || {
+    step "1/3 making .venv with $("$wanted" --version 2>&1)"
+    make_venv
+}
 
 pip() { "$bin/python" -m pip --disable-pip-version-check "$@"; }
 
+packages=$(grep -c '^[a-z0-9].*==' $lock)
+if [ "$stage" = run ]; then
+    step "2/3 installing what running needs: up to $packages packages, about 250 MB (make test adds what the tests need)"
+else
+    step "2/3 installing what the tests need too: up to $packages packages, about 1.5 GB (make run needs less)"
+fi
+
 # uv first, by pip, as the lock says: its lines go from "uv==" to the first that does not end in a backslash.
-if ! "$bin/uv" --version 2>/dev/null | grep -qF "$(sed -n 's/^uv==\([^ ]*\).*/uv \1/p' requirements.lock)"; then
-    sed -n '/^uv==/,/[^\\]$/p' requirements.lock >.venv/uv.txt
+if ! "$bin/uv" --version 2>/dev/null | grep -qF "$(sed -n 's/^uv==\([^ ]*\).*/uv \1/p' $lock)"; then
+    sed -n '/^uv==/,/[^\\]$/p' $lock >.venv/uv.txt
     pip install -qq --no-deps --require-hashes -r .venv/uv.txt
 fi
 
@@ -79,15 +102,25 @@ fi
 told_uv=${UV_DEFAULT_INDEX:-}${UV_INDEX_URL:-}${UV_CONFIG_FILE:-}
 told_pip=$(setting index-url)$(setting no-index)$(setting proxy)$(setting client-cert)$(setting trusted-host)
 if [ -z "$told_uv" ] && [ -n "$told_pip" ]; then
-    pip install -qq --no-deps --require-hashes -r requirements.lock
+    pip install -qq --no-deps --require-hashes -r $lock
 else
-    "$bin/uv" pip sync --quiet --python "$bin/python" --require-hashes requirements.lock
+    # On a terminal uv shows how far it is.
+    quiet=--quiet
+    [ -t 2 ] && quiet=
+    # shellcheck disable=SC2086  # nothing, or one word
+    "$bin/uv" pip sync $quiet --python "$bin/python" --require-hashes $lock
 fi
+step "3/3 installing memtape itself, from this folder"
 "$bin/uv" pip install --quiet --offline --python "$bin/python" --no-deps --no-build-isolation --editable .
+
+if [ "$stage" = run ]; then
+    step "ready: $bin/memtape, with $("$bin/python" --version), $(du -sm .venv | cut -f1) MB"
+    exit 0
+fi
 
 # The tests of `minilm` need the model. A complete model in .venv is not built again; everything else works without it.
 log=$(mktemp)
 "$bin/python" -m tools.build_minilm --to .venv/share/memtape/models >/dev/null 2>"$log" ||
     say "warning: the model minilm is not built, and its tests are skipped: $(tail -n 1 "$log")"
 rm -f "$log"
-say "ready: $bin/memtape, with $("$bin/python" --version)"
+step "ready: $bin/memtape, with $("$bin/python" --version), $(du -sm .venv | cut -f1) MB"

@@ -151,7 +151,7 @@ def coach_at_hand(page: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 def test_the_readme_runs_python_and_shows_how_to_run_test_and_connect() -> None:
     languages = [block.language for block in blocks(ROOT / "README.md")]
-    assert {"sh", "python", "json"} <= set(languages)
+    assert {"sh", "python", "console"} <= set(languages)
     assert all(word in (ROOT / "README.md").read_text(encoding="utf-8") for word in ("make run", "make test", "mcpServers"))
 
 

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from importlib.machinery import ModuleSpec
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, time
+from decimal import Decimal as D
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
+import memtape
 from memtape.core.codec import canonical
-from memtape.errors import MissingExtra
+from memtape.engine import Memory
 from memtape.sim import demo
+from memtape.sim.demo_documents import fill_documents
+from memtape.surfaces.registry import execute
+
+AGENTS = [agent.name for agent in demo.DEMO_AGENTS]
+
+
+class Reflections:
+    """Counts how often lessons are drawn."""
+
+    drawn = 0
+
+    def reflect(self) -> None:
+        self.drawn += 1
+
+    def reflections(self) -> list[Any]:
+        return []
 
 
 class Shelf:
@@ -24,13 +43,13 @@ class Shelf:
         self.agents: dict[str, Any] = {}
         self.modes: set[str] = set()
 
-    def create_skill(self, name: str, /, *, strategy: str, avoid: Sequence[str], limits: Mapping[str, str]) -> None:
+    def create_skill(self, name: str, /, *, strategy: str, avoid: Sequence[str], limits: Mapping[str, str], memory: Any) -> None:
         self.skills[name] = strategy
 
     def create_agent(self, name: str, /, *, skill: str, mode: str, settings: Mapping[str, object]) -> None:
         assert skill in self.skills
         self.modes.add(mode)
-        self.agents.setdefault(name, self.words.Notebook(name))
+        self.agents.setdefault(name, self.words.Notebook(name)).lessons = Reflections()
 
     def agent(self, name: str, /) -> Any:
         return self.agents[name]
@@ -38,7 +57,6 @@ class Shelf:
 
 @pytest.fixture(scope="module")
 def filled(words: Any) -> tuple[Shelf, list[Any], list[tuple[str, int, int]]]:
-    pytest.importorskip("bokeh_sampledata")
     shelf, steps = Shelf(words), []  # type: ignore[var-annotated]
     results = demo.fill_demo(shelf, lambda agent, done, total: steps.append((agent, done, total)))
     return shelf, results, steps
@@ -69,7 +87,6 @@ def test_a_second_filling_brings_the_very_same_ticks(filled: Any, words: Any) ->
 
 
 def test_a_split_is_no_crash() -> None:
-    pytest.importorskip("bokeh_sampledata")
     closes: dict[str, list[Any]] = {}
     for bar in demo.demo_bars():
         closes.setdefault(bar.symbol, []).append(bar.c)
@@ -78,21 +95,61 @@ def test_a_split_is_no_crash() -> None:
         assert all(abs(after / before - 1) < 0.25 for before, after in pairwise(series))
 
 
-def test_without_the_package_the_demo_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"pip install 'memtape\[demo\]'"):
-        demo.demo_bars()
+# ---- in a real store ---------------------------------------------------------------------------------------------------
 
 
-def test_the_packages_older_layout_with_a_file_a_symbol_is_read_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    data = tmp_path / "_data"
-    data.mkdir()
-    for symbol in ("AAPL", "GOOG", "IBM", "MSFT"):
-        rows = "Date,Open,High,Low,Close,Volume,Adj Close\n2010-01-05,2,4,1,3,9,1.5\n2010-01-04,2,4,1,3,9,1.5\n"
-        (data / f"{symbol}.csv").write_text(rows, encoding="utf-8")
-    package = ModuleSpec("bokeh_sampledata", None, is_package=True)
-    package.submodule_search_locations = [str(tmp_path)]
-    monkeypatch.setattr(demo, "find_spec", lambda name: package)
-    bars = demo.demo_bars()
-    assert [bar.symbol for bar in bars] == ["AAPL", "GOOG", "IBM", "MSFT"] * 2
-    assert {bar.c for bar in bars} == {bars[0].c} and float(bars[0].c) == 1.5
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    folder = tmp_path_factory.mktemp("demo")
+    with memtape.open(str(folder / "demo.db")) as memory:
+        demo.fill_demo(memory)
+        fill_documents(memory, folder / "demo.workspace" / "tech-breakout")
+        yield memory
+
+
+def test_prices_are_those_that_were_quoted_in_those_years(store: Memory) -> None:
+    quoted = {(bar.symbol, bar.t0.date()): bar for bar in demo.demo_bars()}
+    assert quoted["AAPL", date(2012, 9, 19)].c == D("702.1") and quoted["IBM", date(2013, 3, 1)].c == D("202.91")
+    for trade in (trade for agent in AGENTS for trade in store.agent(agent).ledger.trades()):
+        for at, px in ((trade.entry_at, trade.entry_price), (trade.exit_at, trade.exit_price)):
+            if at is not None and px is not None:
+                bar = quoted[trade.symbol, at.date()]
+                # Slippage goes against the trade, by two basis points.
+                assert bar.l * D("0.9997") <= px <= bar.h * D("1.0003"), (trade.symbol, at, px)
+
+
+def test_every_fill_lies_in_the_hours_of_new_york_and_shares_are_whole(store: Memory) -> None:
+    for trade in (trade for agent in AGENTS for trade in store.agent(agent).ledger.trades()):
+        for at in filter(None, (trade.entry_at, trade.exit_at)):
+            there = at.astimezone(ZoneInfo("America/New_York"))
+            assert there.weekday() < 5 and time(9, 30) <= there.time() <= time(16), (trade.symbol, there)
+        assert trade.qty_entered == int(trade.qty_entered)
+
+
+def test_daily_bars_give_no_session(store: Memory) -> None:
+    for agent in AGENTS:
+        assert {trade.entry_session for trade in store.agent(agent).ledger.trades()} == {None}
+        assert "session" not in store.agent(agent).briefs.make({}).brief.of("user")
+
+
+def test_the_brief_of_each_agent_has_no_warning_and_no_made_up_certainty(store: Memory) -> None:
+    for agent in AGENTS:
+        brief = store.agent(agent).briefs.make({})
+        assert list(brief.brief.warnings) == [], agent
+    assert execute(store, "index_health", {"agent": "tech-breakout"})["problems"] == []
+
+
+def test_lessons_are_of_today_and_say_of_each_whether_it_could_be_chance(store: Memory) -> None:
+    for agent in AGENTS:
+        found = execute(store, "get_lessons", {"agent": agent})
+        statuses = {lesson["status"] for lesson in found["note"]["lessons"]}
+        assert statuses and "expired" not in statuses, agent
+        for lesson in found["note"]["lessons"]:
+            tested = re.search("could be chance|distinguishable from luck|not tested against chance", lesson["text"])
+            assert bool(tested) == lesson["chance"], lesson["text"]
+
+
+def test_a_second_filling_of_a_store_adds_nothing(store: Memory) -> None:
+    heads = {agent: store.agent(agent).head() for agent in AGENTS}
+    demo.fill_demo(store)
+    assert {agent: store.agent(agent).head() for agent in AGENTS} == heads

@@ -31,7 +31,7 @@ def test_a_close_above_the_range_is_bought_with_a_stop_below_and_a_target_at_twi
     assert decision.stop == (105 - risk).quantize(D("0.0001"))
     assert decision.target == (105 + 2 * risk).quantize(D("0.001"))
     assert (order.side, order.qty, order.stop, order.target) == ("buy", decision.qty, decision.stop, decision.target)
-    assert (decision.reason or "").startswith("Closed at 105, above the 20-bar high 102. ATR(14)")
+    assert (decision.reason or "").startswith("Above the 20-bar high 102, closed at 105. ATR(14)")
 
 
 def test_a_close_below_the_range_is_sold_short(words: Any) -> None:

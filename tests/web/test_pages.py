@@ -211,7 +211,7 @@ def test_an_empty_memory_shows_the_first_commands(visit: Come, tmp_path: Path) -
         here = visit(at=address)
         here.at("/")
         content = here.text("main")
-        for command in ("memtape serve --demo", "memtape import trades.csv --agent main", "memtape mcp --agent main"):
+        for command in ("memtape serve --demo", "memtape import trades.csv --agent main", "memtape connect claude-code --write"):
             assert command in content
         keep(here, "empty")
 

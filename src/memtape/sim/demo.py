@@ -1,27 +1,30 @@
 """The demo: three agents that traded five years of real daily prices on paper.
 
-The prices are those of AAPL, GOOG, IBM and MSFT to March 2013 in the package bokeh_sampledata (Quandl WIKI, public domain),
-adjusted for splits and dividends. The trades are simulated, and every text of the demo says so.
+The prices of AAPL, GOOG, IBM and MSFT are part of the package (`demo_prices.csv.gz`: Quandl WIKI, public domain), as they were
+quoted, without dividends. Shares are bought whole and in the hours of New York. The trades are simulated, and every text of the
+demo says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.util import find_spec
+from datetime import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from memtape.core.observed import Bar
-from memtape.errors import MissingExtra
 from memtape.sim.bars import read_bars
 from memtape.sim.result import SimResult
-from memtape.sim.run import Observer, run_simulation
-from memtape.sim.strategies import STRATEGIES, Strategy
+from memtape.sim.run import BATCH_TICKS, Observer, run_simulation
+from memtape.sim.strategies import Breakout, MeanReversion, Strategy
+from memtape.sim.venue import TradingHours, Venue
 
 DEMO_LABEL = "Simulated trades on real prices (AAPL, GOOG, IBM, MSFT, daily, 2008-2013); no claim about future returns."
-START, END = datetime(2008, 3, 1, tzinfo=UTC), datetime(2013, 3, 2, tzinfo=UTC)
+PRICE_FILE = Path(__file__).with_name("demo_prices.csv.gz")
+NEW_YORK = TradingHours(opens=time(9, 30), closes=time(16), zone="America/New_York")
+ONE_SHARE = Decimal(1)
 FEE_BPS, SLIPPAGE_BPS, STARTING_EQUITY = 5, 2, 10_000
 Progress = Callable[[str, int, int], object]  # (agent, ticks done, ticks in all)
 
@@ -31,6 +34,14 @@ class LessonDrawer(Protocol):
 
     def reflect_if_due(self) -> object:
         """Draws lessons if enough trades have closed."""
+        ...
+
+    def reflect(self) -> object:
+        """Draws lessons now."""
+        ...
+
+    def reflections(self) -> Sequence[Any]:
+        """Returns what was drawn so far, each with its `note`."""
         ...
 
 
@@ -46,7 +57,9 @@ class ReflectingObserver(Observer, Protocol):
 class DemoMemory(Protocol):
     """The part of a memory that the demo uses."""
 
-    def create_skill(self, name: str, /, *, strategy: str, avoid: list[str], limits: dict[str, str]) -> object:
+    def create_skill(
+        self, name: str, /, *, strategy: str, avoid: list[str], limits: dict[str, str], memory: dict[str, Any]
+    ) -> object:
         """Creates a skill."""
         ...
 
@@ -78,6 +91,7 @@ class DemoAgent:
 
 
 DEMO_LIMITS = {"risk per trade": "1 % of equity", "position": "at most the equity, no leverage"}
+DEMO_MEMORY = {"recentTradesK": 6}  # a brief that costs little
 DEMO_SKILLS: Mapping[str, DemoSkill] = {
     "breakout": DemoSkill(
         "Buy a daily close above the highest high of the last 20 bars, sell short one below the lowest low. Stop 2 ATR "
@@ -99,9 +113,9 @@ DEMO_SKILLS: Mapping[str, DemoSkill] = {
 }
 TECH_SYMBOLS = ("AAPL", "GOOG", "MSFT")
 DEMO_AGENTS = (
-    DemoAgent("tech-breakout", "breakout", STRATEGIES["breakout"](), TECH_SYMBOLS),
-    DemoAgent("tech-reversion", "mean-reversion", STRATEGIES["mean_reversion"](), TECH_SYMBOLS),
-    DemoAgent("ibm-breakout", "breakout", STRATEGIES["breakout"](), ("IBM",)),
+    DemoAgent("tech-breakout", "breakout", Breakout(lot=ONE_SHARE), TECH_SYMBOLS),
+    DemoAgent("tech-reversion", "mean-reversion", MeanReversion(lot=ONE_SHARE), TECH_SYMBOLS),
+    DemoAgent("ibm-breakout", "breakout", Breakout(lot=ONE_SHARE), ("IBM",)),
 )
 
 
@@ -109,14 +123,16 @@ def fill_demo(memory: DemoMemory, on_progress: Progress | None = None) -> list[S
     """Creates the demo's skills and agents and runs them. A second call adds nothing, because its ticks are known."""
     bars = demo_bars()
     for name, skill in DEMO_SKILLS.items():
-        memory.create_skill(name, strategy=skill.strategy, avoid=list(skill.avoid), limits=dict(DEMO_LIMITS))
+        memory.create_skill(
+            name, strategy=skill.strategy, avoid=list(skill.avoid), limits=dict(DEMO_LIMITS), memory=dict(DEMO_MEMORY)
+        )
     return [_run_agent(memory, demo_agent, bars, on_progress) for demo_agent in DEMO_AGENTS]
 
 
 def _run_agent(memory: DemoMemory, demo_agent: DemoAgent, bars: Sequence[Bar], on_progress: Progress | None) -> SimResult:
     memory.create_agent(demo_agent.name, skill=demo_agent.skill, mode="sim", settings={"starting_equity": STARTING_EQUITY})
     agent = memory.agent(demo_agent.name)
-    return run_simulation(
+    result = run_simulation(
         agent,
         [bar for bar in bars if bar.symbol in demo_agent.symbols],
         demo_agent.strategy,
@@ -125,25 +141,21 @@ def _run_agent(memory: DemoMemory, demo_agent: DemoAgent, bars: Sequence[Bar], o
         starting_equity=STARTING_EQUITY,
         on_progress=None if on_progress is None else lambda done, total: on_progress(demo_agent.name, done, total),
         name=demo_agent.name,
+        venue=demo_venue(demo_agent),
+        batch=BATCH_TICKS,
         after_tick=lambda _, receipt: agent.lessons.reflect_if_due() if getattr(receipt, "reflection_due", False) else None,
     )
+    # Lessons lapse after three months, and the last ones may be older at the end of the run. A second filling adds none.
+    if not any(each.note.generated_at >= result.last for each in agent.lessons.reflections()):
+        agent.lessons.reflect()
+    return result
+
+
+def demo_venue(demo_agent: DemoAgent) -> Venue:
+    """Returns the terms of an agent's account: its shares trade in the hours of New York."""
+    return Venue(hours=dict.fromkeys(demo_agent.symbols, (NEW_YORK,)))
 
 
 def demo_bars() -> list[Bar]:
-    """Returns the demo's bars, adjusted, in order of time."""
-    symbols = {symbol for demo_agent in DEMO_AGENTS for symbol in demo_agent.symbols}
-    bars = [bar for file in _price_files(sorted(symbols)) for bar in read_bars(file, adjust=True)]
-    wanted = [bar for bar in bars if bar.symbol in symbols and START <= bar.t0 < END]
-    return sorted(wanted, key=lambda bar: (bar.t0, bar.symbol))
-
-
-def _price_files(symbols: Sequence[str]) -> list[Path]:
-    """Returns the price files of the package: one file since 2026, one per symbol before. The package is not imported."""
-    package = find_spec("bokeh_sampledata")
-    for folder in (package.submodule_search_locations or ()) if package else ():
-        data = Path(folder) / "_data"
-        if (data / "stocks.csv.gz").is_file():
-            return [data / "stocks.csv.gz"]
-        if all((data / f"{symbol}.csv").is_file() for symbol in symbols):
-            return [data / f"{symbol}.csv" for symbol in symbols]
-    raise MissingExtra(what="The demo, for its prices (package bokeh_sampledata),", extra="demo")
+    """Returns the demo's bars in order of time: as they were quoted, since none of these shares was split in these years."""
+    return read_bars(PRICE_FILE)

@@ -14,7 +14,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memtape.sim.demo import DEMO_AGENTS, DEMO_LABEL, DEMO_LIMITS, DEMO_SKILLS, FEE_BPS, SLIPPAGE_BPS, STARTING_EQUITY, demo_bars
+from memtape.sim.demo import (
+    DEMO_AGENTS,
+    DEMO_LABEL,
+    DEMO_SKILLS,
+    FEE_BPS,
+    SLIPPAGE_BPS,
+    STARTING_EQUITY,
+    demo_bars,
+    demo_venue,
+)
 from memtape.sim.report_markdown import render_report
 from memtape.sim.result import SimResult
 from memtape.sim.run import run_simulation
@@ -27,6 +36,8 @@ MANUAL, REPORT, OUTLOOK = "TRADING_MANUAL.md", "reports/breakout-2008-2013.md", 
 RISK_EDIT = ("1 % of equity at risk", "0.5 % of equity at risk")
 DEMO_RUN = "demo"
 MAX_NOTES = 10_000
+# What the skill does not say already: a brief has both.
+DEMO_ROUTINE = ("Decide once a day, after the close in New York.", "One position a symbol; never add to a loser.")
 
 
 def fill_documents(memory: Memory, folder: str | Path, result: SimResult | None = None) -> Path:
@@ -62,24 +73,21 @@ def _repeat_run(agent: AgentMemory) -> SimResult:
     bars = [bar for bar in demo_bars() if bar.symbol in DEMO_AGENT.symbols]
     return run_simulation(
         agent, bars, DEMO_AGENT.strategy, name=DEMO_AGENT.name, fee_bps=FEE_BPS, slippage_bps=SLIPPAGE_BPS,
-        starting_equity=STARTING_EQUITY,
+        starting_equity=STARTING_EQUITY, venue=demo_venue(DEMO_AGENT),
     )  # fmt: skip
 
 
 def demo_manual() -> str:
     """Returns the skill of the demo as its owner would write it."""
-    skill = DEMO_SKILLS[DEMO_AGENT.skill]
-    rules = "\n".join(f"- R{number}: {rule}" for number, rule in enumerate(skill.avoid, 1))
-    limits = "\n".join(f"- {what}: {how}" for what, how in DEMO_LIMITS.items())
-    return (
-        f"# Trading manual\n\n{DEMO_LABEL}\n\n## Strategy\n\n{skill.strategy}\n\n## Avoid\n\n{rules}\n\n## Limits\n\n{limits}\n"
-    )
+    rules = "\n".join(f"- {rule}" for rule in DEMO_ROUTINE)
+    strategy = DEMO_SKILLS[DEMO_AGENT.skill].strategy
+    return f"# Trading manual\n\n## Strategy\n\n{strategy}\n\n## Routine\n\n{rules}\n"
 
 
 def demo_outlook() -> str:
     """Returns an external text, to show how such a text is marked."""
     return (
-        "# Outlook for technology shares\n\nWritten for the demo in place of a text from the web.\n\n"
+        f"# Outlook for technology shares\n\nWritten for the demo in place of a text from the web. {DEMO_LABEL}\n\n"
         "Some expect AAPL to recover in 2013, others a longer fall. Whoever reads this should not act on it: a text that came "
         "from outside is quoted, and never an instruction.\n"
     )

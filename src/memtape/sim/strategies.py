@@ -60,6 +60,7 @@ class Breakout:
     reward: Decimal = Decimal(2)
     calm: Decimal = Decimal("1.5")
     calm_bars: int = 60
+    lot: Decimal = LOT
 
     def __call__(self, history: Sequence[Bar], position: Position, equity: Decimal) -> list[OrderProposal]:
         """Returns proposals after the last bar."""
@@ -69,9 +70,9 @@ class Breakout:
         if side is None or _held_side(position) == side:
             return []
         bar, edge = history[-1], self._edge(history[-self.lookback - 1 : -1], side)
-        observation = f"Closed at {_number_text(bar.c)}, {'above' if side == 'long' else 'below'} the {self.lookback}-bar " + (
-            f"high {_number_text(edge)}" if side == "long" else f"low {_number_text(edge)}"
-        )
+        # The reason for the trade comes first: where there is little room, only the first words are shown.
+        place = f"Above the {self.lookback}-bar high" if side == "long" else f"Below the {self.lookback}-bar low"
+        observation = f"{place} {_number_text(edge)}, closed at {_number_text(bar.c)}"
         if position.qty:
             return [_exit(self.name, bar, position, f"{observation}: the move has turned against the {_held_side(position)}.")]
         atr, usual = average_range(history, self.atr_bars), average_range(history, self.calm_bars)
@@ -87,7 +88,7 @@ class Breakout:
             why = f"against a usual {_number_text(usual, 4)}: a stop at {_number_text(stop)} would be too wide."
             return [_no_trade(self.name, bar, side, stop, target, f"Passed. {text} {why}")]
         text = f"{text}; stop {self.stop_atr} ATR away at {_number_text(stop)}, target {self.reward}R at {_number_text(target)}."
-        return _entry(self.name, bar, side, stop, target, equity, text)
+        return _entry(self.name, bar, side, stop, target, position_size(equity, bar.c, stop, self.lot), text)
 
     def _side(self, window: Sequence[Bar]) -> Side | None:
         if window[-1].c > self._edge(window[:-1], "long"):
@@ -114,6 +115,7 @@ class MeanReversion:
     stop_atr: Decimal = Decimal(2)
     worth: Decimal = Decimal("0.9")
     patience: int = 15
+    lot: Decimal = LOT
 
     def __call__(self, history: Sequence[Bar], position: Position, equity: Decimal) -> list[OrderProposal]:
         """Returns proposals after the last bar."""
@@ -132,14 +134,15 @@ class MeanReversion:
         if risk <= 0 or min(stop, target) <= 0 or (target - bar.c) * sign <= 0:
             return []
         stretch = f"{_number_text(abs(z), 3)} deviations {'above' if z > 0 else 'below'}"
-        observation = f"Closed at {_number_text(bar.c)}, {stretch} the {self.lookback}-bar mean {_number_text(mean)}"
+        observation = f"{stretch} the {self.lookback}-bar mean {_number_text(mean)}, closed at {_number_text(bar.c)}"
         if reward < self.worth:
             if abs(self._distance(history[-self.lookback - 1 : -1])[1]) >= self.entry_z:
                 return []  # it passed when the stretch was new
             why = f"a stop at {_number_text(stop)} would be too wide, the mean offers only {_number_text(reward, 3)}R."
             return [_no_trade(self.name, bar, side, stop, target, f"Passed. {observation}: {why}")]
         plan = f"Stop {self.stop_atr} ATR away at {_number_text(stop)}, target the mean, {_number_text(reward, 3)}R."
-        return _entry(self.name, bar, side, stop, target, equity, f"{observation}; fading it. {plan}")
+        qty = position_size(equity, bar.c, stop, self.lot)
+        return _entry(self.name, bar, side, stop, target, qty, f"{observation}; fading it. {plan}")
 
     def _give_up(self, history: Sequence[Bar], position: Position) -> list[OrderProposal]:
         since = position.since
@@ -167,25 +170,27 @@ def average_range(history: Sequence[Bar], bars: int) -> Decimal:
     return sum(ranges, ZERO) / len(ranges)
 
 
-def position_size(equity: Decimal, px: Decimal, stop: Decimal) -> Decimal:
-    """Returns the quantity whose stop costs RISK_SHARE of the equity, worth at most MAX_LEVERAGE times the equity.
+def position_size(equity: Decimal, px: Decimal, stop: Decimal, lot: Decimal = LOT) -> Decimal:
+    """Returns the quantity in whole lots whose stop costs RISK_SHARE of the equity, worth at most MAX_LEVERAGE times the equity.
 
     >>> position_size(Decimal(10000), Decimal(100), Decimal(95)), position_size(Decimal(10000), Decimal(100), Decimal("99.9"))
     (Decimal('20.00000000'), Decimal('100.00000000'))
+    >>> position_size(Decimal(10000), Decimal(100), Decimal(97), lot=Decimal(1))
+    Decimal('33')
     """
     if equity <= 0:
         return ZERO
     wanted = equity * RISK_SHARE / abs(px - stop)
-    return min(wanted, equity * MAX_LEVERAGE / px).quantize(LOT, rounding=ROUND_DOWN)
+    lots = (min(wanted, equity * MAX_LEVERAGE / px) / lot).quantize(ONE, rounding=ROUND_DOWN)
+    return (lots * lot).quantize(lot)
 
 
 def _held_side(position: Position) -> Side | None:
     return None if not position.qty else "long" if position.qty > 0 else "short"
 
 
-def _entry(name: str, bar: Bar, side: Side, stop: Decimal, target: Decimal, equity: Decimal, reason: str) -> list[OrderProposal]:
+def _entry(name: str, bar: Bar, side: Side, stop: Decimal, target: Decimal, qty: Decimal, reason: str) -> list[OrderProposal]:
     """Returns a market entry with stop and target. Its band refuses an open that has moved half the stop distance, either way."""
-    qty = position_size(equity, bar.c, stop)
     if qty <= 0:
         return []
     action: Literal["buy", "sell"] = "buy" if side == "long" else "sell"

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 from memtape.core.codec import decimal_text
 from memtape.core.values import ONE, ZERO
@@ -30,24 +31,32 @@ BASIS_POINTS = Decimal(10_000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TradingHours:
-    """The trading hours of a symbol in UTC, by the days on which it opens (0 is Monday). Hours may pass midnight."""
+    """The trading hours of a symbol in its zone, by the days on which it opens (0 is Monday). Hours may pass midnight.
+
+    >>> new_york = TradingHours(opens=time(9, 30), closes=time(16), zone="America/New_York")
+    >>> [new_york.within(day, day + DAY)[0].hour for day in (datetime(2024, 1, 8, tzinfo=UTC), datetime(2024, 7, 8, tzinfo=UTC))]
+    [14, 13]
+    """
 
     opens: time
     closes: time
     days: tuple[int, ...] = WEEKDAYS
+    zone: str = "UTC"
 
     def within(self, t0: datetime, t1: datetime) -> tuple[datetime, datetime] | None:
         """Returns start and end of trading between two moments; None if it is closed throughout."""
         stretches = []
-        for n in range(-1, (t1.date() - t0.date()).days + 1):
+        for n in range(-1, (t1.date() - t0.date()).days + 2):
             opens, closes = self._on(t0.date() + n * DAY)
             if (t0.date() + n * DAY).weekday() in self.days and opens < t1 and closes > t0:
                 stretches.append((max(opens, t0), min(closes, t1)))
         return (stretches[0][0], stretches[-1][1]) if stretches else None
 
     def _on(self, day: date) -> tuple[datetime, datetime]:
-        opens, closes = (datetime.combine(day, at, tzinfo=UTC) for at in (self.opens, self.closes))
-        return opens, closes if closes > opens else closes + DAY
+        ends = day if self.closes > self.opens else day + DAY
+        zone = ZoneInfo(self.zone)
+        opens, closes = (datetime.combine(on, at, tzinfo=zone) for on, at in ((day, self.opens), (ends, self.closes)))
+        return opens.astimezone(UTC), closes.astimezone(UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +100,7 @@ class Venue:
         if self.participation is not None:
             rows.append(("Participation", f"{decimal_text(self.participation)} of a bar's volume"))
         for symbol, hours in sorted(self.hours.items()):
-            words = (f"{h.opens:%H:%M} to {h.closes:%H:%M} UTC on {len(h.days)} days a week" for h in hours)
+            words = (f"{h.opens:%H:%M} to {h.closes:%H:%M} {h.zone} on {len(h.days)} days a week" for h in hours)
             rows.append((f"Hours, {symbol}", "; ".join(words)))
         return rows
 

@@ -79,7 +79,9 @@ def listen(host: str = "127.0.0.1", port: int = 8765) -> socket.socket:
         listener.listen()
     except (OSError, OverflowError) as error:
         listener.close()
-        raise Conflict("port", f"{port} cannot be used ({error})", "Choose another with --port") from None
+        # Port 8765 is that of every memtape: most likely it is another one.
+        fix = f"Stop what uses it, or choose another: --port {port + 1} (make run PORT={port + 1}); 0 takes a free one"
+        raise Conflict("port", f"{port} cannot be used ({error})", fix) from None
     return listener
 
 

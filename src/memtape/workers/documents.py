@@ -121,7 +121,11 @@ class DocumentSync:
         return found
 
     def _handle(self, agent: str) -> AgentMemory:
-        return self.memory.default_agent() if agent == SHARED_SCOPE else self.memory.agent(agent)
+        if agent != SHARED_SCOPE:
+            return self.memory.agent(agent)
+        # The documents of all agents are the same by any of them.
+        known = self.memory.agents()
+        return self.memory.agent(known[0].id) if known else self.memory.default_agent()
 
     def _note_watching(self, problem: str) -> None:
         """Remember since when files are not watched."""

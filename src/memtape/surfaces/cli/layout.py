@@ -19,6 +19,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "init": "Create the store and print its MCP configuration.",
         "import": "Preview a file of trades, fills or decisions, or import it.",
         "imports": "List the imported files, or undo an import.",
+        "connect": "Connect Claude Code, Cursor or another program over MCP.",
         "doctor": "Check the installation and the store.",
     },
     "Ask": {

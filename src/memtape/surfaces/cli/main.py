@@ -16,6 +16,7 @@ from memtape.surfaces.cli.briefs import brief, lessons_app
 from memtape.surfaces.cli.cards import cards_app
 from memtape.surfaces.cli.chat import chat
 from memtape.surfaces.cli.commands import add_commands, add_operations, operation_names
+from memtape.surfaces.cli.connect import connect
 from memtape.surfaces.cli.documents import docs_app
 from memtape.surfaces.cli.embedder import embedder_app
 from memtape.surfaces.cli.events import events_app
@@ -133,7 +134,7 @@ def docs_reference(folder: Annotated[Path, typer.Argument(help="Folder for the p
 
 
 BY_HAND: dict[str, Callable[..., None]] = {
-    "demo": demo, "init": init, "import": preview_or_import, "doctor": doctor, "brief": brief, "chat": chat, "follow": follow,
+    "demo": demo, "init": init, "import": preview_or_import, "connect": connect, "doctor": doctor, "brief": brief, "chat": chat, "follow": follow,
     "sync": sync, "serve": serve, "mcp": mcp, "backup": backup, "restore": restore, "export": export, "verify": verify,
     "rebuild": rebuild, "migrate": migrate,
 }  # fmt: skip

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import AbstractContextManager
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from memtape.surfaces.cli.demo_store import demo_greeting, fill_demo_documents, fill_demo_store, program_here
 from memtape.surfaces.cli.documents import sync_minutes
-from memtape.surfaces.cli.options import Db, Owner, open_store, progress, say
+from memtape.surfaces.cli.options import Db, Owner, open_store, say
 from memtape.surfaces.cli.printing import reporting
 
 if TYPE_CHECKING:
@@ -47,11 +46,12 @@ def serve(
         from memtape.workers.schedule import running_schedule
 
         minutes = sync_minutes()
-        where = _demo_store(db, owner) if demo else db
+        # The port comes first: if it is busy, nobody waits for the demo in vain.
+        listener = listen(host, port)
+        where = fill_demo_store(db, owner) if demo else db
         with open_store(where, owner) as memory:
             if demo:
-                _demo_documents(memory, str(where))
-            listener = listen(host, port)
+                fill_demo_documents(memory, str(where))
             at = f"http://{host}:{listener.getsockname()[1]}"
             say(_greeting(at, memory.url, demo))
 
@@ -75,13 +75,13 @@ def demo(
 ) -> None:
     """Fill a demo store with simulated trades on real prices, and say what to try. A store that is filled stays as it is."""
     with reporting():
-        where = _demo_store(db, owner)
+        where = fill_demo_store(db, owner)
         with open_store(where, owner) as memory:
-            _demo_documents(memory, where)
+            fill_demo_documents(memory, where)
             agents = ", ".join(agent.id for agent in memory.agents())
         typer.echo(f"The demo is in {where} (agents: {agents}). Try:")
         for words in DEMO_STEPS:
-            typer.echo(f"  {_program()} {words} --db {where}")
+            typer.echo(f"  {program_here()} {words} --db {where}")
 
 
 def _scheduled_run(memory: Memory, agent: str, slot: datetime) -> None:
@@ -93,29 +93,6 @@ def _scheduled_run(memory: Memory, agent: str, slot: datetime) -> None:
     conduct_run(memory, run_host(memory), agent, RunTask(kind="scheduled", prompt=prompt, slot=slot), wait_seconds=0)
 
 
-def _demo_store(db: str | None, owner: str | None) -> str:
-    """The store of the demo. It is filled before it gets its name, so an interrupted run starts over."""
-    from memtape.sim.demo import fill_demo
-
-    target = Path(db or Path.home() / ".memtape" / "demo.db").expanduser().absolute()
-    if not target.exists():
-        say("Filling the demo store: simulated trades on real daily stock bars.")
-        part = target.with_name(target.name + ".part")
-        for leftover in target.parent.glob(part.name + "*"):
-            leftover.unlink()
-        with progress("demo") as report, open_store(str(part), owner) as memory:
-            fill_demo(memory, lambda _agent, done, total: report(done, total))
-        part.rename(target)
-    return str(target)
-
-
-def _demo_documents(memory: Memory, where: str) -> None:
-    """A workspace for the demo. The store must have its name: the index is named after it."""
-    from memtape.sim.demo_documents import fill_documents
-
-    fill_documents(memory, Path(where).with_suffix(".workspace") / "tech-breakout")
-
-
 def _greeting(at: str, url: str, demo: bool) -> str:
     lines = [
         f"memtape serves {at}",
@@ -123,13 +100,7 @@ def _greeting(at: str, url: str, demo: bool) -> str:
         f"  pages  {at}/   HTTP {at}/v1 (OpenAPI: /v1/openapi.json)   MCP {at}/mcp",
     ]
     if demo:
-        store = url.removeprefix("sqlite:///")
-        lines += [
-            "Next:",
-            f"  1. open {at}/ and look at an agent's trades",
-            f"  2. {_program()} trades --agent tech-breakout --db {store}",
-            f"  3. claude mcp add --transport http memtape {at}/mcp",
-        ]
+        lines += demo_greeting(at, url.removeprefix("sqlite:///"))
     return "\n".join(lines)
 
 
@@ -156,9 +127,3 @@ def mcp(
             lambda: open_store(db, owner), tools=tool_set(tools), agent=agent, any_agent=any_agent,
             reports=reports_as_operator(reports), background=background,
         )  # fmt: skip
-
-
-def _program() -> str:
-    """How this program is called from here: by its path if it lies below the current folder, as in a checkout."""
-    here = Path(sys.argv[0]).absolute()
-    return str(here.relative_to(Path.cwd())) if here.name == "memtape" and here.is_relative_to(Path.cwd()) else "memtape"

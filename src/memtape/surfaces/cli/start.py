@@ -22,7 +22,9 @@ imports_app = command_group("List the imported files, or undo an import.")
 def init(db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
     """Create the store and print its MCP configuration."""
     with reporting(as_json), open_store(db, owner) as memory:
-        block = {"mcpServers": {"memtape": {"command": "memtape", "args": ["mcp", "--db", memory.url]}}}
+        from memtape.surfaces.mcp_clients import server_entry
+
+        block = server_entry(db, [agent.id for agent in memory.agents()], owner=owner)
         # For people it is JSON too: it is copied into the settings of a client.
         shown = block if as_json else json_text(block, indent=2)
         answer({"db": memory.url, "owner": memory.owner, "schema": memory.database.schema(), "mcp": shown}, as_json)
