@@ -134,8 +134,8 @@ def docs_reference(folder: Annotated[Path, typer.Argument(help="Folder for the p
 
 
 BY_HAND: dict[str, Callable[..., None]] = {
-    "demo": demo, "init": init, "import": preview_or_import, "connect": connect, "doctor": doctor, "brief": brief, "chat": chat, "follow": follow,
-    "sync": sync, "serve": serve, "mcp": mcp, "backup": backup, "restore": restore, "export": export, "verify": verify,
+    "demo": demo, "init": init, "import": preview_or_import, "connect": connect, "doctor": doctor, "brief": brief,
+    "chat": chat, "follow": follow, "sync": sync, "serve": serve, "mcp": mcp, "backup": backup, "restore": restore, "export": export, "verify": verify,
     "rebuild": rebuild, "migrate": migrate,
 }  # fmt: skip
 GROUPS = {
