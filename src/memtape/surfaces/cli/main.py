@@ -134,9 +134,9 @@ def docs_reference(folder: Annotated[Path, typer.Argument(help="Folder for the p
 
 
 BY_HAND: dict[str, Callable[..., None]] = {
-    "demo": demo, "init": init, "import": preview_or_import, "connect": connect, "doctor": doctor, "brief": brief,
-    "chat": chat, "follow": follow, "sync": sync, "serve": serve, "mcp": mcp, "backup": backup, "restore": restore, "export": export, "verify": verify,
-    "rebuild": rebuild, "migrate": migrate,
+    "demo": demo, "init": init, "import": preview_or_import, "connect": connect, "doctor": doctor, "brief": brief, "chat": chat,
+    "follow": follow, "sync": sync, "serve": serve, "mcp": mcp, "backup": backup, "restore": restore, "export": export,
+    "verify": verify, "rebuild": rebuild, "migrate": migrate,
 }  # fmt: skip
 GROUPS = {
     "imports": imports_app, "lessons": lessons_app, "docs": docs_app, "cards": cards_app, "events": events_app,
