@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from memtape.core.authors import OWNER_AUTHOR, VENUE_AUTHOR, LogAuthor, stamped
 from memtape.core.codec import canonical, canonical_plain, chain_hash, digest, make_id, micros, plain, time_text
 from memtape.core.decisions.outcomes import outcome_card
 from memtape.core.events import Event, StaleTick, TradeRevised, bar_differs, discrepancy_found, event_data, read_event
@@ -178,8 +179,9 @@ def payload_json(observed: str, concluded: Sequence[Event], skill_version: int, 
 class Writer:
     """Records values of one agent in one transaction."""
 
-    def __init__(self, tables: Tables, agent: Agent, now: datetime) -> None:
+    def __init__(self, tables: Tables, agent: Agent, now: datetime, author: LogAuthor = OWNER_AUTHOR) -> None:
         self.tables, self.agent, self.now = tables, agent, now
+        self.author = author
         self.start: Head = tables.head()
         self.seq, self.hash, self.known_at = self.start.seq, self.start.hash, self.start.known_at
         self.first_snapshot, self.last_tick = self.start.first_snapshot, self.start.last_tick
@@ -432,7 +434,8 @@ class Writer:
         self, kind: str, key: str, at: datetime, known_at: datetime, payload: str,
         concluded: tuple[Event, ...] = (), flush: bool = True,
     ) -> Receipt:  # fmt: skip
-        """Add one row to the log; its payload is canonical JSON."""
+        """Add one row to the log; its payload is canonical JSON, to which author and tier are added."""
+        payload = stamped(payload, self._author_of(kind))
         payload_hash = digest(payload)
         stream, before = self.tables.stream, self.hash
         self.seq += 1
@@ -443,6 +446,11 @@ class Writer:
         if flush:
             self.flush()
         return Receipt(stream, self.seq, self.hash, concluded)
+
+    def _author_of(self, kind: str) -> LogAuthor:
+        # The ticks of a simulation come from the paper broker, whoever started it.
+        simulated = kind in ("tick", "more") and self.agent.mode == "sim" and self.author == OWNER_AUTHOR
+        return VENUE_AUTHOR if simulated else self.author
 
     def declare(self, item: Item, known_at: datetime, concluded: Sequence[Event] = ()) -> Receipt:
         """Record a statement, such as a skill, an agent, an import or its undo: an item and its log row."""

@@ -271,9 +271,10 @@ def warned_row(item: LossWarning, currency: str) -> WarnedItem:
     )  # fmt: skip
 
 
-def evidence_row(evidence: Evidence) -> BaseModel:
-    """The answer of evidence, with six significant digits."""
-    return EvidenceRow(**plain(rounded(asdict(evidence))))
+def evidence_row(evidence: Evidence, claims_count: bool) -> BaseModel:
+    """The answer of evidence, with six significant digits. Claims that do not count leave no trace in it."""
+    counted = evidence if claims_count else replace(evidence, n_claimed=0)
+    return EvidenceRow(**plain(rounded(asdict(counted))))
 
 
 @operation(
@@ -310,7 +311,8 @@ def recall_memories(memory: Memory, ask: RecallMemories, caller: Caller) -> Reco
         unit=found.evidence.unit.phrase(query.currency), situation=SituationRow(**plain(query.situation)),
         ranked=[ranked_row(item, query.currency) for item in found.ranked],
         warnings=[warned_row(item, query.currency) for item in found.warnings],
-        evidence=evidence_row(found.evidence), beliefs=[ranked_row(item, query.currency) for item in found.beliefs],
+        evidence=evidence_row(found.evidence, query.claims_count),
+        beliefs=[ranked_row(item, query.currency) for item in found.beliefs],
         near_misses=[ranked_row(item, query.currency) for item in found.near_misses],
         worth_testing=[
             UntestedBelief(belief=belief_row(u.belief, query.currency), why=u.why, plan=SuggestedPlan(**plain(u.plan)))
