@@ -49,7 +49,9 @@ def check_order(
     """The verdict on an order and everything it rests on."""
     now, skill = current_situation(view, symbol, situation), skill_of(view.owner_tables, view.agent)[0]
     avoid = skill.avoid
-    question = RecallQuestion(situation=now, symbol=symbol, strategy=strategy, side=side, limit=limit, stated=situation)
+    question = RecallQuestion(
+        situation=now, symbol=symbol, strategy=strategy, side=side, limit=limit, stated=situation, hide=False
+    )
     recalled, _, basis = recall_situation(view, question)
     context = {"side": side, "signal": True, **({"strategy": strategy} if strategy else {})}
     # What a model proposes or states says nothing here: it could state anything, as often as it likes.

@@ -175,6 +175,15 @@ class PostgresDatabase:
         with self._translated(), psycopg.connect(self.address) as connection:
             return _schema(connection)
 
+    def migrations(self) -> dict[int, str]:
+        """The record of applied migrations: number and name."""
+        with self._translated(), psycopg.connect(self.address) as connection:
+            rows = connection.execute("SELECT number, name FROM migrations").fetchall()
+            return {int(number): str(name) for number, name in rows}
+
+    def restore_migration_records(self) -> None:
+        """Nothing to do: an account that may write this record restores it with `memtape migrate`."""
+
     def migrate(self, *, upto: int | None = None) -> list[str]:
         """Each step with its record in one transaction, then the rights of the application role."""
         done = []

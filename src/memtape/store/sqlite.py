@@ -81,6 +81,14 @@ class SqliteSession:
         """Nothing to do: BEGIN IMMEDIATE already holds the file's write lock."""
 
 
+def _schema_objects(connection: apsw.Connection) -> set[Row]:
+    """The tables and indexes of a file, as they were stated, without SQLite's own and the record of migrations."""
+    found: list[Any] = connection.execute(
+        "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' AND name != 'migrations'"
+    ).fetchall()
+    return set(found)
+
+
 class SqliteDatabase:
     """One file."""
 
@@ -101,6 +109,9 @@ class SqliteDatabase:
         with self._translated():
             self._connection = self._open()
             try:
+                if self.schema() < LATEST and not self.read_only and self._has_latest_schema():
+                    # Rows of the record of migrations are gone, while the tables are there.
+                    self.restore_migration_records()
                 found = self.schema()
                 if found > LATEST:
                     raise NewerSchema(url=self.url, found=found, known=LATEST)
@@ -225,6 +236,35 @@ class SqliteDatabase:
                 return 0
             found: Any = self._connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchall()
             return int(found[0][0])
+
+    def migrations(self) -> dict[int, str]:
+        """The record of applied migrations: number and name."""
+        with self._turn, self._translated():
+            found: list[Any] = self._connection.execute("SELECT number, name FROM migrations").fetchall()
+            return {int(number): str(name) for number, name in found}
+
+    def _has_latest_schema(self) -> bool:
+        """Returns True if the tables and indexes are exactly those that all migrations make."""
+        fresh = apsw.Connection(":memory:")
+        try:
+            for step in MIGRATIONS:
+                for statement in step.statements:
+                    fresh.execute(statement.format(**_TYPES))
+            return _schema_objects(fresh) == _schema_objects(self._connection)
+        finally:
+            fresh.close()
+
+    def restore_migration_records(self) -> None:
+        """Restore the record of migrations where it was altered, if the schema is that of this version."""
+        if self.read_only or not self._has_latest_schema():
+            return
+        true = {step.number: step.name for step in MIGRATIONS}
+        with self.writing(OwnerId("")) as session:
+            session.run("CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL)", {})
+            found = {int(number): str(name) for number, name in session.all("SELECT number, name FROM migrations", {})}
+            if found != true:
+                session.run("DELETE FROM migrations", {})
+                session.insert("migrations", ("number", "name"), list(true.items()))
 
     def migrate(self, *, upto: int | None = None) -> list[str]:
         """Apply each step with its record in one transaction. A file that is not empty is copied beside itself first."""

@@ -13,6 +13,7 @@ from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode
 from memtape.core.observed import Closing, Situation
 from memtape.core.recall.evidence import Evidence, rounded
+from memtape.core.recall.explanations import hidden_text
 from memtape.core.recall.query import Profile, tuned
 from memtape.core.recall.ranking import RankedMemory
 from memtape.core.recall.scoring import Kind
@@ -305,7 +306,8 @@ def recall_memories(memory: Memory, ask: RecallMemories, caller: Caller) -> Reco
         memory_types=ask.memory_types, limit=ask.limit, as_of=ask.as_of, head=ask.head, profile=ask.profile,
         explain=ask.explain, kelly_beside=ask.kelly_beside, parameters=parameters,
     )  # fmt: skip
-    moment = replace(moment, notes=(*notes, *moment.notes))
+    hidden = [hidden_text(found.hidden)] if found.hidden else []
+    moment = replace(moment, notes=(*notes, *moment.notes, *hidden))
     return Recollected(
         **basis_of(handle.agent.id, moment), profile=query.profile,
         unit=found.evidence.unit.phrase(query.currency), situation=SituationRow(**plain(query.situation)),
