@@ -83,6 +83,10 @@ class Resources:
         with self.database.reading(self.owner) as session:
             yield _ResourcesAtOneState(self, session)
 
+    def in_transaction(self, session: Session) -> Resources:
+        """The same resources in a write transaction that is open already: what reads and repairs is part of it."""
+        return _ResourcesInTransaction(self, session)
+
     @contextmanager
     def writing(self, stream: str) -> Iterator[Tables]:
         """Open a transaction that writes one stream; a deleted agent and an erased owner are refused."""
@@ -174,6 +178,18 @@ class _ResourcesAtOneState(Resources):
     @contextmanager
     def reading(self, stream: str) -> Iterator[Tables]:
         """Position the open transaction at one stream."""
+        yield Tables(self._session, self.owner, stream)
+
+
+class _ResourcesInTransaction(_ResourcesAtOneState):
+    """Resources that read and repair in one write transaction."""
+
+    __slots__ = ()
+
+    @contextmanager
+    def repairing(self, stream: str) -> Iterator[Tables]:
+        """Position the open transaction at one stream, and lock the stream."""
+        self._session.lock(self.owner, stream)
         yield Tables(self._session, self.owner, stream)
 
 

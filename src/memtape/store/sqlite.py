@@ -26,6 +26,7 @@ import apsw
 from memtape.core.ids import OwnerId
 from memtape.errors import Conflict, MemtapeError, NewerSchema, NoStore, OlderSchema, StoreFailure
 from memtape.store.database import Params, Row, expand, insertion
+from memtape.store.private_files import make_private_file, make_private_folder
 from memtape.store.schema import LATEST, MIGRATIONS
 from memtape.store.sqlite_errors import memtape_error
 from memtape.store.tables import outdated_owners
@@ -128,9 +129,11 @@ class SqliteDatabase:
         if self.path != ":memory:":
             folder = Path(self.path).parent
             try:
-                folder.mkdir(parents=True, exist_ok=True)
+                make_private_folder(folder)
             except OSError as error:
                 raise NoStore(url=self.url, problem=f"the folder {folder} cannot be made ({error.strerror})") from None
+            # SQLite gives the files beside the database the mode of the database.
+            make_private_file(Path(self.path))
         connection = apsw.Connection(self.path, vfs=self._vfs)
         connection.set_busy_handler(_Patience(self._wait))
         self.read_only = connection.readonly("main")
@@ -320,6 +323,7 @@ class SqliteDatabase:
         if Path(path).exists():
             raise Conflict("path", f"{path} is already there", "Name a new file")
         with self._turn, self._translated():
+            make_private_file(Path(path))
             self._connection.execute("VACUUM INTO :path", {"path": path})
 
     def close(self) -> None:

@@ -396,6 +396,13 @@ class Tables(TradeTables):
 
     # ---- whole tables ---------------------------------------------------------------------------------------------
 
+    def is_unprojected(self) -> bool:
+        """True if the log has rows that must have left items, and there are no items at all."""
+        if self.session.all(f"SELECT 1 FROM items WHERE {MINE} LIMIT 1", self._mine):
+            return False
+        rows = f"SELECT 1 FROM log WHERE {MINE} AND kind NOT IN ('bars', 'more') AND payload IS NOT NULL LIMIT 1"
+        return bool(self.session.all(rows, self._mine))
+
     def rows(self, table: str) -> list[dict[str, Any]]:
         """A whole table of this stream, in the order of its key."""
         found = self.session.all(

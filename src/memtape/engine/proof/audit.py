@@ -24,6 +24,7 @@ from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.memory import Memory
 from memtape.engine.proof.log_replay import LogReplay, Rows
+from memtape.engine.resources import Resources
 from memtape.errors import Invalid, Tampered
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.database import Session
@@ -369,33 +370,38 @@ def rebuild_store(memory: Memory) -> Audit:
 
     Raises Tampered if the chain of a stream is broken. Then nothing was changed.
     """
-    audit = Audit()
     memory.database.restore_migration_records()
-    with memory.resources.reading(OWNER_STREAM) as tables:
+    return rebuild_projections(memory.resources)
+
+
+def rebuild_projections(resources: Resources) -> Audit:
+    """Replace every projection, in as many transactions as the resources open. Raises Tampered if a chain is broken."""
+    audit, owner = Audit(), resources.owner
+    with resources.reading(OWNER_STREAM) as tables:
         agents = _stated_agents(tables)
-        names = streams(tables.session, memory.owner)
+        names = streams(tables.session, owner)
         deleted = deleted_streams(tables.log_of(("agent_deleted", "erased"))) - {OWNER_STREAM}
     destroyed: dict[str, DestroyedRows] = {}
     # Every chain is checked before the first table is changed.
     for stream in names:
-        with memory.resources.reading(stream) as tables:
+        with resources.reading(stream) as tables:
             destroyed[stream] = destroyed_in(tables.log_of(DESTROYING_KINDS), stream in deleted)
-            for _ in checked_chain(tables.log(), memory.url, destroyed[stream]):
+            for _ in checked_chain(tables.log(), resources.database.url, destroyed[stream]):
                 pass
-    with memory.resources.repairing(OWNER_STREAM) as tables:
+    with resources.repairing(OWNER_STREAM) as tables:
         for table in PROJECTIONS:
-            drop_other_streams(tables.session, table, memory.owner, names)
+            drop_other_streams(tables.session, table, owner, names)
     for stream in names:
-        with memory.resources.repairing(stream) as tables:
-            replay = LogReplay(memory.owner, stream, agents.get(stream), stream in deleted)
-            for row in checked_chain(tables.log(), memory.url, destroyed[stream]):
+        with resources.repairing(stream) as tables:
+            replay = LogReplay(owner, stream, agents.get(stream), stream in deleted)
+            for row in checked_chain(tables.log(), resources.database.url, destroyed[stream]):
                 audit.log_rows += 1
                 replay.take(row)
             for table, rows in replay.projections(_bars_by_symbol(tables)).items():
                 tables.clear(table)
                 tables.insert(table, rows)
                 audit.rows[table] = audit.rows.get(table, 0) + len(rows)
-                audit.digests[f"{memory.owner}/{stream}/{table}"] = digest(canonical_plain(tables.rows(table)))
+                audit.digests[f"{owner}/{stream}/{table}"] = digest(canonical_plain(tables.rows(table)))
             head = tables.head()
             tables.set_head(
                 replace(
