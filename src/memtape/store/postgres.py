@@ -18,6 +18,7 @@ from memtape.core.codec import GENESIS
 from memtape.core.ids import OwnerId
 from memtape.core.ledger.terms import RULES_VERSION
 from memtape.errors import Conflict, Locked, MemtapeError, MissingExtra, NewerSchema, NoStore, OlderSchema, StoreFailure
+from memtape.store.addresses import secrets_of, without_password
 from memtape.store.database import Params, Row, expand, insertion
 from memtape.store.schema import CACHES, LATEST, MIGRATIONS, TABLES
 
@@ -100,7 +101,7 @@ class PostgresDatabase:
     dialect = "postgresql"
 
     def __init__(self, url: str, *, wait_seconds: float = WAIT_SECONDS, migrating: bool = False) -> None:
-        self.url = re.sub(r"//([^:/@]+):[^@]*@", r"//\1:***@", url)  # messages never show the password
+        self.url = without_password(url)
         self.address = url
         self._wait = wait_seconds
         self._pool: ConnectionPool[Connection] | None = None
@@ -252,6 +253,13 @@ class PostgresDatabase:
         if self._pool is not None:
             self._pool.close()
 
+    def _first_line(self, error: psycopg.Error) -> str:
+        """The first line of the server's or libpq's message, without any part of the address that is secret."""
+        text = (str(error).strip().splitlines() or [type(error).__name__])[0].replace(self.address, self.url)
+        for secret in secrets_of(self.address):
+            text = text.replace(secret, "***")
+        return text
+
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
@@ -261,9 +269,9 @@ class PostgresDatabase:
         except (pg.LockNotAvailable, pg.DeadlockDetected, PoolTimeout) as error:
             raise Locked(url=self.url, seconds=self._wait) from error
         except psycopg.OperationalError as error:
-            raise NoStore(url=self.url, problem=str(error).strip().splitlines()[0]) from error
+            raise NoStore(url=self.url, problem=self._first_line(error)) from None
         except psycopg.Error as error:
-            raise StoreFailure(url=self.url, problem=str(error).strip().splitlines()[0]) from error
+            raise StoreFailure(url=self.url, problem=self._first_line(error)) from error
 
 
 def _schema(connection: Connection) -> int:
