@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from memtape.core.authors import OWNER_AUTHOR, VENUE_AUTHOR, LogAuthor, stamped
+from memtape.core.authors import MODEL_AUTHOR, OWNER_AUTHOR, VENUE_AUTHOR, LogAuthor, stamped
 from memtape.core.codec import canonical, canonical_plain, chain_hash, digest, make_id, micros, plain, time_text
 from memtape.core.decisions.outcomes import outcome_card
 from memtape.core.events import Event, StaleTick, TradeRevised, bar_differs, discrepancy_found, event_data, read_event
@@ -22,6 +22,7 @@ from memtape.core.ledger.position_events import FillEvent, FundingEvent
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.terms import RULES_VERSION
 from memtape.core.memory.learn import account_change
+from memtape.core.model_limits import MODEL_ROWS_PER_DAY, over_limit
 from memtape.core.observed import Bar, Bars, Claim, ClosedTrade, Closing, EquityMark, Observed, Tick, occurred_at
 from memtape.core.skills import Agent
 from memtape.core.values import read
@@ -40,7 +41,7 @@ from memtape.engine.write.positions import update_positions
 from memtape.engine.write.price_checks import PriceChecks
 from memtape.engine.write.reported_trades import put_reported
 from memtape.engine.write.verification import is_broker_record
-from memtape.errors import Conflict, Invalid, NeedsRebuild, Unknown
+from memtape.errors import Conflict, Invalid, NeedsRebuild, PermissionDenied, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.rows import Head, LogRow, item_row
 from memtape.store.tables import Tables
@@ -182,6 +183,7 @@ class Writer:
     def __init__(self, tables: Tables, agent: Agent, now: datetime, author: LogAuthor = OWNER_AUTHOR) -> None:
         self.tables, self.agent, self.now = tables, agent, now
         self.author = author
+        self._by_models: dict[str, int] = {}  # by kind: how many rows models have written today
         self.start: Head = tables.head()
         self.seq, self.hash, self.known_at = self.start.seq, self.start.hash, self.start.known_at
         self.first_snapshot, self.last_tick = self.start.first_snapshot, self.start.last_tick
@@ -435,6 +437,9 @@ class Writer:
         concluded: tuple[Event, ...] = (), flush: bool = True,
     ) -> Receipt:  # fmt: skip
         """Add one row to the log; its payload is canonical JSON, to which author and tier are added."""
+        self.refuse_over_limit(kind)
+        if kind in self._by_models:
+            self._by_models[kind] += 1
         payload = stamped(payload, self._author_of(kind))
         payload_hash = digest(payload)
         stream, before = self.tables.stream, self.hash
@@ -446,6 +451,16 @@ class Writer:
         if flush:
             self.flush()
         return Receipt(stream, self.seq, self.hash, concluded)
+
+    def refuse_over_limit(self, kind: str) -> None:
+        """Raises PermissionDenied if a model writes, and models have written as many rows of a kind today as they may."""
+        if self.author.tier < MODEL_AUTHOR.tier or kind not in MODEL_ROWS_PER_DAY:
+            return
+        if kind not in self._by_models:
+            since = micros(self.now.replace(hour=0, minute=0, second=0, microsecond=0))
+            self._by_models[kind] = self.tables.rows_by_models(kind, since, MODEL_ROWS_PER_DAY[kind])
+        if (problem := over_limit(kind, self._by_models[kind])) is not None:
+            raise PermissionDenied("agent", problem, "Try again tomorrow, or ask the owner to record it")
 
     def _author_of(self, kind: str) -> LogAuthor:
         # The ticks of a simulation come from the paper broker, whoever started it.
