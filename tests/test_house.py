@@ -108,7 +108,7 @@ def test_surfaces_open_no_tables():
     for name, tree in modules().items():
         if name.startswith("memtape.surfaces"):
             used = {module for module in imported(tree, set(modules())) if module.startswith("memtape.store")}
-            assert used <= {"memtape.store.cutoff", "memtape.store.schema"}, name
+            assert used <= {"memtape.store.cutoff", "memtape.store.schema", "memtape.store.private_files"}, name
 
 
 def test_only_the_view_asks_whether_a_head_was_given():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
@@ -22,6 +21,8 @@ from memtape.plugs.embedder import Embedder, EmbedderSources, embedder_of, embed
 from memtape.plugs.models import Model, ModelAccess, model_access, model_of
 from memtape.plugs.prices import parse_prices
 from memtape.settings import SETTINGS
+from memtape.store.addresses import is_libpq_string, is_postgres
+from memtape.store.addresses import without_password as without_password
 from memtape.store.database import Database
 
 if TYPE_CHECKING:
@@ -53,24 +54,26 @@ def store_address(url: str | None = None) -> str:
     ('/tmp/a.db', 'postgresql://host/db')
     """
     given = url or setting("MEMTAPE_DB")
-    if given.startswith(("postgresql://", "postgres://")) or given == ":memory:":
+    if given == ":memory:":
         return given
+    if is_postgres(given):
+        # Everything that asks for the kind of a store compares the scheme in small letters.
+        scheme, _, rest = given.partition("://")
+        named, at, _ = rest.partition("?")[0].rpartition("@")
+        if at and ("@" in named or "/" in named):
+            # PostgreSQL would take a part of the password for the host, and name it in its message.
+            raise Invalid("db", "the name or the password contains @ or /", "Write them as %40 and %2F")
+        return f"{scheme.lower()}://{rest}"
+    if is_libpq_string(given) or given.lower().startswith(("postgresql:", "postgres:")):
+        fix = "Write postgresql://NAME@HOST:PORT/DATABASE, with the password in PGPASSWORD or ~/.pgpass"
+        raise Invalid("db", "is not a URL of PostgreSQL", fix)
     if given.startswith("sqlite:///"):
         given = given.removeprefix("sqlite:///")
     elif "://" in given:
-        raise Invalid("db", f"'{given}' is not the address of a store", "Use a path, sqlite:///file.db or postgresql://...")
+        raise Invalid("db", f"'{without_password(given)}' is not the address of a store", "Use a path, sqlite:///file.db or postgresql://...")
     if not given:
         raise Invalid("db", "the path is empty", "Name a file, like sqlite:///memory.db")
     return str(Path(given).expanduser().absolute())
-
-
-def without_password(url: str) -> str:
-    """Returns an address without its password.
-
-    >>> without_password("postgresql://ann:secret@host/db")
-    'postgresql://ann:***@host/db'
-    """
-    return re.sub(r"//([^:/@]+):[^@]*@", r"//\1:***@", url)
 
 
 def number_setting(name: str) -> float:

@@ -18,6 +18,7 @@ import apsw
 
 from memtape.documents.bm25 import bm25_score
 from memtape.errors import Damaged, NoStore
+from memtape.store.private_files import make_private_file, make_private_folder
 from memtape.store.sqlite_errors import memtape_error
 
 CACHE_VERSION = 2
@@ -70,9 +71,10 @@ class DocumentCache:
     def _open(self) -> apsw.Connection:
         if self.path != ":memory:":
             try:
-                Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+                make_private_folder(Path(self.path).parent)
             except OSError as error:
                 raise NoStore(url=self.path, problem=f"its folder cannot be created ({error.strerror})") from None
+            make_private_file(Path(self.path))
         connection = apsw.Connection(self.path)
         try:
             connection.set_busy_timeout(BUSY_TIMEOUT_SECONDS * 1000)

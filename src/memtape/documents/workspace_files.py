@@ -39,6 +39,7 @@ from memtape.documents.citations import Citation, cite
 from memtape.documents.sources import MAX_FILE_BYTES, VENV_MARKER
 from memtape.documents.write_policy import check_new_path, split_path
 from memtape.errors import Conflict, DiskFull, Invalid, Locked, MemtapeError, ReadOnly, StoreFailure
+from memtape.store.private_files import make_private_folder
 
 LOCK_TIMEOUT_SECONDS = 30.0
 MAX_APPEND_ATTEMPTS = 5  # while another program keeps saving the same file
@@ -85,7 +86,7 @@ class FileContent:
 def create_workspace(root: Path) -> None:
     """Creates the folder of a workspace and those above it. Raises `Invalid` if it is a symbolic link."""
     with _translate_errors(str(root)):
-        root.mkdir(parents=True, exist_ok=True)
+        make_private_folder(root)
         if root.is_symlink():
             raise Invalid("workspace", f"{root} is a symbolic link", "Name the folder itself: memtape docs index DIR")
 

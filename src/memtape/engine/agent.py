@@ -18,6 +18,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
+from memtape.core.authors import LogAuthor
 from memtape.core.codec import make_id
 from memtape.core.decisions.cards import fit_card
 from memtape.core.decisions.examinations import Examination
@@ -67,7 +68,7 @@ class AgentMemory:
     """What one agent remembers."""
 
     def __init__(self, resources: Resources, agent: Agent, briefs: BriefCache) -> None:
-        self.agent = agent
+        self.agent, self._briefs = agent, briefs
         self.resources, self._scope = resources, (scope := AgentScope(resources, agent))
         self._skill: Skill | None = None  # once it was asked for
         self.ledger = Ledger(scope)
@@ -85,6 +86,10 @@ class AgentMemory:
         self.outcomes = DecisionOutcomes(scope)
         self.events = AgentEvents(scope)
         self.simulation = SimulationRecord(scope)
+
+    def said_by(self, author: LogAuthor) -> AgentMemory:
+        """The same agent for another author: what is written through it is recorded as that author's."""
+        return AgentMemory(self.resources.said_by(author), self.agent, self._briefs)
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 

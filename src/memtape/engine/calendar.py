@@ -127,7 +127,7 @@ class Calendar:
             return writer.declare(Item("undo", batch, now, {"batch": batch, "items": len(voided)}), now)
 
     def _writer(self, tables: Tables) -> Writer:
-        return Writer(tables, OWNER_AGENT, self._resources.clock.now())
+        return Writer(tables, OWNER_AGENT, self._resources.clock.now(), self._resources.author)
 
     def _write(self, writer: Writer, versions: Versions, batch: str | None) -> None:
         first = writer.head.seq + 1

@@ -180,7 +180,8 @@ class Chats:
         self._declare(tables, "chat_turn_end", turn.id, turn.chat, plain(end), end.at)
 
     def _declare(self, tables: Tables, kind: str, key: str, chat: str, body: dict[str, Any], at: datetime) -> None:
-        Writer(tables, OWNER_AGENT, self._resources.clock.now()).declare(Item(kind, key, at, body, chat), at)
+        writer = Writer(tables, OWNER_AGENT, self._resources.clock.now(), self._resources.author)
+        writer.declare(Item(kind, key, at, body, chat), at)
 
 
 def _lease(chat: str) -> str:

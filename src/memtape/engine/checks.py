@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
-from memtape.core.calendar import CalendarEvent
+from memtape.core.calendar import MODEL_TIER, CalendarEvent
 from memtape.core.exposure import PositionExposure
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.plans import ResolvedPlans, resolve_plans
@@ -49,20 +49,24 @@ def check_order(
     """The verdict on an order and everything it rests on."""
     now, skill = current_situation(view, symbol, situation), skill_of(view.owner_tables, view.agent)[0]
     avoid = skill.avoid
-    question = RecallQuestion(situation=now, symbol=symbol, strategy=strategy, side=side, limit=limit, stated=situation)
+    question = RecallQuestion(
+        situation=now, symbol=symbol, strategy=strategy, side=side, limit=limit, stated=situation, hide=False
+    )
     recalled, _, basis = recall_situation(view, question)
     context = {"side": side, "signal": True, **({"strategy": strategy} if strategy else {})}
-    firing = [plan for plan in plan_views(view, symbol, now, context) if plan.finding in ("fires", "holds")]
-    active = resolve_plans([plan.fired() for plan in firing if plan.state.status == "active"])
-    proposed = resolve_plans([plan.fired() for plan in firing if plan.state.status == "proposed"])
-    beliefs = [belief for belief in view.beliefs() if _holds_here(belief, now, symbol, side, strategy)]
+    # What a model proposes or states says nothing here: it could state anything, as often as it likes.
+    views = [plan for plan in plan_views(view, symbol, now, context) if plan.state.status == "active"]
+    firing = [plan for plan in views if plan.finding in ("fires", "holds")]
+    active = resolve_plans([plan.fired() for plan in firing])
+    trusted = [belief for belief in view.beliefs() if belief.tier < MODEL_TIER]
+    beliefs = [belief for belief in trusted if _holds_here(belief, now, symbol, side, strategy)]
     affect = view.affect()
     events = events_concerning(view, symbol)
     exposures = position_exposures(view, events, {(symbol, side): notional_usd})
     equity = affect.equity if affect.equity > 0 else None
     share = risk_usd / equity if risk_usd is not None and equity else None
     verdict, reasons = order_verdict(
-        evidence=recalled.evidence, warnings=recalled.warnings, plans=active, proposed=proposed, affect=affect, beliefs=beliefs,
+        evidence=recalled.evidence, warnings=recalled.warnings, plans=active, affect=affect, beliefs=beliefs,
         events=events, exposures=exposures, minutes_ahead=[(e.t - view.as_of) / MINUTE for e in events], risk_share=share,
         skill=skill, currency=view.agent.settings.currency,
     )  # fmt: skip

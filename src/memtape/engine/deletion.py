@@ -56,7 +56,7 @@ def destroy_owner(resources: Resources, confirm: str) -> tuple[list[str], int]:
 
 
 def _owner_writer(tables: Tables, resources: Resources) -> Writer:
-    return Writer(tables, OWNER_AGENT, resources.clock.now())
+    return Writer(tables, OWNER_AGENT, resources.clock.now(), resources.author)
 
 
 def _shred(tables: Tables) -> int:

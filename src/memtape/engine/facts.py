@@ -233,7 +233,7 @@ def write_facts_shown(tables: Tables, resources: Resources, key: str, ids: Itera
 
 def _declare(tables: Tables, resources: Resources, kind: str, key: str, symbol: str, body: dict[str, Any]) -> Receipt:
     now = resources.clock.now()
-    return Writer(tables, OWNER_AGENT, now).declare(Item(kind, key, now, body, symbol), now)
+    return Writer(tables, OWNER_AGENT, now, resources.author).declare(Item(kind, key, now, body, symbol), now)
 
 
 def _active(tables: Tables, id: str) -> Fact:

@@ -48,6 +48,14 @@ class Ledger:
         with self._scope.view(as_of, head) as view:
             return labelled_trades(view, view.trade_page(page))
 
+    def first_fill_naming(self, decision: str | None, orders: Sequence[str]) -> datetime | None:
+        """The time of the first recorded fill that names a decision or one of its orders; None if there is none."""
+        names = [*([f"d:{decision}"] if decision else []), *(f"o:{order}" for order in orders)]
+        if not names:
+            return None
+        with self._scope.reading() as tables:
+            return min(tables.fills_naming(names, tables.head().seq).values(), default=None)
+
     def losses(self, *, as_of: datetime | None = None, head: int | None = None) -> Losses:
         """What the agent loses on: groups of closed trades, the worst first, each with a verdict against chance."""
         with self._scope.view(as_of, head) as view:

@@ -9,7 +9,7 @@ from typing import Any
 
 from memtape.core.codec import make_id, plain
 from memtape.core.events import MemoryForgotten
-from memtape.core.items import Item
+from memtape.core.items import Item, StoredItem
 from memtape.core.labels import read_side
 from memtape.core.memory.affect import Affect, AffectStep
 from memtape.core.memory.behaviour import Behaviour
@@ -117,6 +117,11 @@ class Memories:
         """The habits of each strategy and symbol among the latest trades, the most traded first."""
         with self._scope.view(as_of, head) as view:
             return reads.habits_by_group(view, limit)
+
+    def corrections(self, id: str, *, as_of: datetime | None = None, head: int | None = None) -> list[StoredItem]:
+        """What was stated about an episode later, oldest first: corrections, labels, that it is forgotten."""
+        with self._scope.view(as_of, head) as view:
+            return sorted(view.items("correction", symbol=id), key=lambda item: item.seq)
 
     # ---- the affect state ------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from dataclasses import asdict, replace
 from types import TracebackType
 from typing import Any, Literal
 
+from memtape.core.authors import LogAuthor
 from memtape.core.calendar import CalendarEvent, StatedEvent
 from memtape.core.codec import plain
 from memtape.core.decisions.agent_config import AgentConfig, ConfiguredAgent, change_config, refuse_circle
@@ -70,6 +71,12 @@ class Memory:
         """The same memory for a caller that may reach one agent only: it neither lists nor opens any other."""
         memory = Memory.of(self.resources)
         memory._briefs, memory._only = self._briefs, agent
+        return memory
+
+    def said_by(self, author: LogAuthor) -> Memory:
+        """The same memory for another author: what is written through it is recorded as that author's."""
+        memory = Memory.of(self.resources.said_by(author))
+        memory._briefs, memory._only = self._briefs, self._only
         return memory
 
     @classmethod
@@ -349,7 +356,7 @@ class Memory:
         return self.calendar.events(cutoff)
 
     def _writer(self, tables: Tables) -> Writer:
-        return Writer(tables, OWNER_AGENT, self.clock.now())
+        return Writer(tables, OWNER_AGENT, self.clock.now(), self.resources.author)
 
     def _state(self, tables: Tables, kind: str, key: str, body: dict[str, Any], symbol: str = "") -> None:
         """Record a statement of the owner."""

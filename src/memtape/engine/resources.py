@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
 
+from memtape.core.authors import OWNER_AUTHOR, LogAuthor
 from memtape.core.brief.budget import ESTIMATE
 from memtape.core.ids import OwnerId
 from memtape.core.items import OWNER_STREAM
@@ -52,6 +53,15 @@ class Resources:
         self.waiting: list[Callable[[], None]] = []  # what writes values that wait to be written together
         self.slot, self.document_embedder, self.embedder_by_id = slot, cache(document_embedder), embedder_by_id
 
+    @property
+    def author(self) -> LogAuthor:
+        """Who writes through these resources: recorded in every row."""
+        return OWNER_AUTHOR
+
+    def said_by(self, author: LogAuthor) -> Resources:
+        """The same resources for another author."""
+        return _ResourcesOfAuthor(self, author)
+
     # ---- transactions ----------------------------------------------------------------------------------------------
 
     def write_waiting(self) -> None:
@@ -72,6 +82,10 @@ class Resources:
         self.write_waiting()
         with self.database.reading(self.owner) as session:
             yield _ResourcesAtOneState(self, session)
+
+    def in_transaction(self, session: Session) -> Resources:
+        """The same resources in a write transaction that is open already: what reads and repairs is part of it."""
+        return _ResourcesInTransaction(self, session)
 
     @contextmanager
     def writing(self, stream: str) -> Iterator[Tables]:
@@ -165,6 +179,34 @@ class _ResourcesAtOneState(Resources):
     def reading(self, stream: str) -> Iterator[Tables]:
         """Position the open transaction at one stream."""
         yield Tables(self._session, self.owner, stream)
+
+
+class _ResourcesInTransaction(_ResourcesAtOneState):
+    """Resources that read and repair in one write transaction."""
+
+    __slots__ = ()
+
+    @contextmanager
+    def repairing(self, stream: str) -> Iterator[Tables]:
+        """Position the open transaction at one stream, and lock the stream."""
+        self._session.lock(self.owner, stream)
+        yield Tables(self._session, self.owner, stream)
+
+
+class _ResourcesOfAuthor(Resources):
+    """Resources through which somebody else than the owner writes; they share everything with those they come from."""
+
+    __slots__ = ("_author",)
+    _author: LogAuthor
+
+    def __init__(self, origin: Resources, author: LogAuthor) -> None:
+        self.__dict__ = origin.__dict__
+        self._author = author
+
+    @property
+    def author(self) -> LogAuthor:
+        """Who writes through these resources."""
+        return self._author
 
 
 def refuse_deleted(owner: Tables, stream: str) -> None:

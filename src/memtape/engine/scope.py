@@ -40,7 +40,7 @@ class AgentScope:
 
     def writer(self, tables: Tables) -> Writer:
         """The writer of a transaction on the agent's stream, or on the owner's."""
-        return Writer(tables, self.agent, self.resources.clock.now())
+        return Writer(tables, self.agent, self.resources.clock.now(), self.resources.author)
 
     def stated_at(self, tables: Tables) -> datetime:
         """When a statement counts as made: by the clock, or in a simulation at the last moment observed."""

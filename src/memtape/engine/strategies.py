@@ -88,7 +88,7 @@ class Strategies:
 
     def _declare(self, tables: Tables, kind: str, key: str, skill: str, body: dict[str, Any]) -> None:
         now = self._resources.clock.now()
-        Writer(tables, OWNER_AGENT, now).declare(Item(kind, key, now, body, skill), now)
+        Writer(tables, OWNER_AGENT, now, self._resources.author).declare(Item(kind, key, now, body, skill), now)
 
 
 def _next_version(versions: Sequence[Skill], card: StrategyCard) -> Skill:

@@ -16,6 +16,7 @@ from threading import Event
 from time import monotonic
 from typing import Any
 
+from memtape.core.authors import MODEL_AUTHOR, OWNER_AUTHOR, LogAuthor
 from memtape.core.decisions.agent_config import AgentConfig
 from memtape.core.decisions.cards import CardDefinition, card_schema, decision_from_answer
 from memtape.core.decisions.examinations import Examination
@@ -173,12 +174,17 @@ class _Conductor:
         )  # fmt: skip
         return self._record(end, _Conclusion())
 
+    @property
+    def _author(self) -> LogAuthor:
+        # A Python function is the owner's own code; every other runner asks a model.
+        return OWNER_AUTHOR if self.runner.name == "callable" else MODEL_AUTHOR
+
     def _record(self, end: RunEnd, conclusion: _Conclusion) -> AgentRun:
         """Record the end of the run. The answer is paid for: a locked store is tried again for a while."""
         until = monotonic() + RECORD_SECONDS
         while True:
             try:
-                return self.handle.end_run(
+                return self.handle.said_by(self._author).end_run(
                     self.begun, end, decision=conclusion.decision, examination=conclusion.examination, shown=self.brief
                 )
             except Locked as locked:

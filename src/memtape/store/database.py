@@ -52,6 +52,14 @@ class Database(Protocol):
         """The number of the last migration that was applied."""
         ...
 
+    def migrations(self) -> dict[int, str]:
+        """The record of applied migrations: number and name."""
+        ...
+
+    def restore_migration_records(self) -> None:
+        """Restore the record of migrations where it was altered, if the schema is that of this version."""
+        ...
+
     def migrate(self, *, upto: int | None = None) -> list[str]:
         """Apply the migrations that are missing. Returns their names."""
         ...

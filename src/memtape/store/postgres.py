@@ -18,6 +18,7 @@ from memtape.core.codec import GENESIS
 from memtape.core.ids import OwnerId
 from memtape.core.ledger.terms import RULES_VERSION
 from memtape.errors import Conflict, Locked, MemtapeError, MissingExtra, NewerSchema, NoStore, OlderSchema, StoreFailure
+from memtape.store.addresses import secrets_of, without_password
 from memtape.store.database import Params, Row, expand, insertion
 from memtape.store.schema import CACHES, LATEST, MIGRATIONS, TABLES
 
@@ -100,7 +101,7 @@ class PostgresDatabase:
     dialect = "postgresql"
 
     def __init__(self, url: str, *, wait_seconds: float = WAIT_SECONDS, migrating: bool = False) -> None:
-        self.url = re.sub(r"//([^:/@]+):[^@]*@", r"//\1:***@", url)  # messages never show the password
+        self.url = without_password(url)
         self.address = url
         self._wait = wait_seconds
         self._pool: ConnectionPool[Connection] | None = None
@@ -175,6 +176,15 @@ class PostgresDatabase:
         with self._translated(), psycopg.connect(self.address) as connection:
             return _schema(connection)
 
+    def migrations(self) -> dict[int, str]:
+        """The record of applied migrations: number and name."""
+        with self._translated(), psycopg.connect(self.address) as connection:
+            rows = connection.execute("SELECT number, name FROM migrations").fetchall()
+            return {int(number): str(name) for number, name in rows}
+
+    def restore_migration_records(self) -> None:
+        """Nothing to do: an account that may write this record restores it with `memtape migrate`."""
+
     def migrate(self, *, upto: int | None = None) -> list[str]:
         """Each step with its record in one transaction, then the rights of the application role."""
         done = []
@@ -243,6 +253,13 @@ class PostgresDatabase:
         if self._pool is not None:
             self._pool.close()
 
+    def _first_line(self, error: psycopg.Error) -> str:
+        """The first line of the server's or libpq's message, without any part of the address that is secret."""
+        text = (str(error).strip().splitlines() or [type(error).__name__])[0].replace(self.address, self.url)
+        for secret in secrets_of(self.address):
+            text = text.replace(secret, "***")
+        return text
+
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
@@ -252,9 +269,9 @@ class PostgresDatabase:
         except (pg.LockNotAvailable, pg.DeadlockDetected, PoolTimeout) as error:
             raise Locked(url=self.url, seconds=self._wait) from error
         except psycopg.OperationalError as error:
-            raise NoStore(url=self.url, problem=str(error).strip().splitlines()[0]) from error
+            raise NoStore(url=self.url, problem=self._first_line(error)) from None
         except psycopg.Error as error:
-            raise StoreFailure(url=self.url, problem=str(error).strip().splitlines()[0]) from error
+            raise StoreFailure(url=self.url, problem=self._first_line(error)) from error
 
 
 def _schema(connection: Connection) -> int:

@@ -26,6 +26,7 @@ import apsw
 from memtape.core.ids import OwnerId
 from memtape.errors import Conflict, MemtapeError, NewerSchema, NoStore, OlderSchema, StoreFailure
 from memtape.store.database import Params, Row, expand, insertion
+from memtape.store.private_files import make_private_file, make_private_folder
 from memtape.store.schema import LATEST, MIGRATIONS
 from memtape.store.sqlite_errors import memtape_error
 from memtape.store.tables import outdated_owners
@@ -81,6 +82,14 @@ class SqliteSession:
         """Nothing to do: BEGIN IMMEDIATE already holds the file's write lock."""
 
 
+def _schema_objects(connection: apsw.Connection) -> set[Row]:
+    """The tables and indexes of a file, as they were stated, without SQLite's own and the record of migrations."""
+    found: list[Any] = connection.execute(
+        "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' AND name != 'migrations'"
+    ).fetchall()
+    return set(found)
+
+
 class SqliteDatabase:
     """One file."""
 
@@ -101,6 +110,9 @@ class SqliteDatabase:
         with self._translated():
             self._connection = self._open()
             try:
+                if self.schema() < LATEST and not self.read_only and self._has_latest_schema():
+                    # Rows of the record of migrations are gone, while the tables are there.
+                    self.restore_migration_records()
                 found = self.schema()
                 if found > LATEST:
                     raise NewerSchema(url=self.url, found=found, known=LATEST)
@@ -117,9 +129,11 @@ class SqliteDatabase:
         if self.path != ":memory:":
             folder = Path(self.path).parent
             try:
-                folder.mkdir(parents=True, exist_ok=True)
+                make_private_folder(folder)
             except OSError as error:
                 raise NoStore(url=self.url, problem=f"the folder {folder} cannot be made ({error.strerror})") from None
+            # SQLite gives the files beside the database the mode of the database.
+            make_private_file(Path(self.path))
         connection = apsw.Connection(self.path, vfs=self._vfs)
         connection.set_busy_handler(_Patience(self._wait))
         self.read_only = connection.readonly("main")
@@ -226,6 +240,35 @@ class SqliteDatabase:
             found: Any = self._connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchall()
             return int(found[0][0])
 
+    def migrations(self) -> dict[int, str]:
+        """The record of applied migrations: number and name."""
+        with self._turn, self._translated():
+            found: list[Any] = self._connection.execute("SELECT number, name FROM migrations").fetchall()
+            return {int(number): str(name) for number, name in found}
+
+    def _has_latest_schema(self) -> bool:
+        """Returns True if the tables and indexes are exactly those that all migrations make."""
+        fresh = apsw.Connection(":memory:")
+        try:
+            for step in MIGRATIONS:
+                for statement in step.statements:
+                    fresh.execute(statement.format(**_TYPES))
+            return _schema_objects(fresh) == _schema_objects(self._connection)
+        finally:
+            fresh.close()
+
+    def restore_migration_records(self) -> None:
+        """Restore the record of migrations where it was altered, if the schema is that of this version."""
+        if self.read_only or not self._has_latest_schema():
+            return
+        true = {step.number: step.name for step in MIGRATIONS}
+        with self.writing(OwnerId("")) as session:
+            session.run("CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL)", {})
+            found = {int(number): str(name) for number, name in session.all("SELECT number, name FROM migrations", {})}
+            if found != true:
+                session.run("DELETE FROM migrations", {})
+                session.insert("migrations", ("number", "name"), list(true.items()))
+
     def migrate(self, *, upto: int | None = None) -> list[str]:
         """Apply each step with its record in one transaction. A file that is not empty is copied beside itself first."""
         done = []
@@ -280,6 +323,7 @@ class SqliteDatabase:
         if Path(path).exists():
             raise Conflict("path", f"{path} is already there", "Name a new file")
         with self._turn, self._translated():
+            make_private_file(Path(path))
             self._connection.execute("VACUUM INTO :path", {"path": path})
 
     def close(self) -> None:

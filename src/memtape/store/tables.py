@@ -100,6 +100,29 @@ class Tables(TradeTables):
         rows = self.session.all(f"SELECT {_LOG_LIST} FROM log WHERE {MINE} AND {where} ORDER BY seq", own)
         return [LogRow(*row) for row in rows]
 
+    def rows_by_models(self, kind: str, since: int, limit: int) -> int:
+        """How many rows of a kind models have written since a moment (in microseconds); below `limit` it may be too few.
+
+        The cost does not grow with the log: mostly one row tells that all rows since then are fewer than the limit.
+        """
+        low, high = 0, self.head().seq
+        if self._recorded_at(high - limit + 1) < since:
+            return 0
+        while low < high:
+            # The first row of that time, by halving: rows are recorded in order of time.
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._recorded_at(middle) >= since else (middle + 1, high)
+        rows = self.session.all(
+            f"SELECT count(*) FROM log WHERE {MINE} AND seq >= :first AND kind = :kind AND payload LIKE :by",
+            {**self._mine, "first": low, "kind": kind, "by": '{"author":"model"%'},
+        )
+        return int(rows[0][0])
+
+    def _recorded_at(self, seq: int) -> int:
+        """When a row was recorded, in microseconds; before all times if there is no such row."""
+        rows = self.session.all(f"SELECT recorded_at FROM log WHERE {MINE} AND seq = :seq", {**self._mine, "seq": seq})
+        return int(rows[0][0]) if rows else -1
+
     def logged(self, kind: str, key: str) -> LogRow | None:
         """The log row of one value, if it was recorded."""
         rows = self.session.all(
@@ -411,6 +434,13 @@ class Tables(TradeTables):
         )
 
     # ---- whole tables ---------------------------------------------------------------------------------------------
+
+    def is_unprojected(self) -> bool:
+        """True if the log has rows that must have left items, and there are no items at all."""
+        if self.session.all(f"SELECT 1 FROM items WHERE {MINE} LIMIT 1", self._mine):
+            return False
+        rows = f"SELECT 1 FROM log WHERE {MINE} AND kind NOT IN ('bars', 'more') AND payload IS NOT NULL LIMIT 1"
+        return bool(self.session.all(rows, self._mine))
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """A whole table of this stream, in the order of its key."""

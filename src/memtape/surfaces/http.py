@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_BODY = 8 * 1024 * 1024
+MAX_BODY_SECONDS = 10.0  # until a request is complete
 MAX_IDEMPOTENCY_KEYS = 1024
 RUN_REEXAMINATIONS = "/v1/runs/{run}/re-examinations"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -460,11 +461,17 @@ def _add_health(app: FastAPI, requests: Requests, ready: Callable[[], object] | 
 # The guard
 
 
+class SlowBody(Exception):
+    """A body that was not complete in time; it would hold a connection for ever."""
+
+
 class RequestGuard:
     """Runs before everything else: checks who calls and how much they send, and sets the headers of every answer."""
 
-    def __init__(self, app: ASGIApp, requests: Requests, max_body: int = MAX_BODY) -> None:
-        self._app, self._requests, self._max_body = app, requests, max_body
+    def __init__(
+        self, app: ASGIApp, requests: Requests, max_body: int = MAX_BODY, body_seconds: float = MAX_BODY_SECONDS
+    ) -> None:
+        self._app, self._requests, self._max_body, self._body_seconds = app, requests, max_body, body_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -486,12 +493,15 @@ class RequestGuard:
                 await refused(scope, receive, sending)
             elif scope["method"] in SAFE_METHODS:
                 await self._app(scope, receive, sending)
-            elif (body := await _whole_body(scope, receive, self._max_body)) is None:
+            elif (body := await self._body_in_time(scope, receive)) is None:
                 await _refuse(413, f"The body is larger than {self._max_body} bytes. Send it in parts")(scope, receive, sending)
             else:
                 await self._app(scope, _replay(body, receive), sending)
         except ClientDisconnect:
             status = 499
+        except SlowBody:
+            slow = f"The body was not complete after {self._body_seconds:g} s. Send it again"
+            await _refuse(408, slow)(scope, receive, sending)
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if status:
@@ -501,6 +511,14 @@ class RequestGuard:
             )
         finally:
             self._requests.count(scope["path"], status, perf_counter() - began)
+
+    async def _body_in_time(self, scope: Scope, receive: Receive) -> bytes | None:
+        """The body, or None if it is too large. Raises `SlowBody` if it is not complete in time."""
+        try:
+            with anyio.fail_after(self._body_seconds):
+                return await _whole_body(scope, receive, self._max_body)
+        except TimeoutError:
+            raise SlowBody from None
 
 
 def _refuse(status: int, detail: str) -> Response:

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from memtape.core.authors import MODEL_AUTHOR, OWNER_AUTHOR, REPORTING_MODEL, LogAuthor
 from memtape.errors import PermissionDenied
 
 if TYPE_CHECKING:
@@ -95,6 +96,13 @@ def may_call(known: Operation, caller: Caller) -> bool:
     """Returns True if a caller may call an operation at all."""
     access = policy_of(known).access
     return not caller.is_model or access == "model" or (access == "reports" and caller.reports)
+
+
+def author_of_call(known: Operation, caller: Caller) -> LogAuthor:
+    """Returns as whose statement the log records what an operation writes. What a model may report counts as the owner's."""
+    if not caller.is_model:
+        return OWNER_AUTHOR
+    return REPORTING_MODEL if caller.reports and policy_of(known).access == "reports" else MODEL_AUTHOR
 
 
 def require_access(known: Operation, caller: Caller) -> None:

@@ -33,7 +33,7 @@ from memtape.core.values import invalid_from
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.cli.layout import command_of
-from memtape.surfaces.policy import OperationPolicy, may_call, policy_of, require_access
+from memtape.surfaces.policy import OperationPolicy, author_of_call, may_call, policy_of, require_access
 from memtape.surfaces.translate import EVERY_TABLE, Columns, inputs
 
 if TYPE_CHECKING:
@@ -219,6 +219,8 @@ def perform(memory: Memory, known: Operation, data: object, caller: Caller) -> d
     caller.require_own_agent(getattr(ask, "agent", None))
     if caller.own_agent is not None:
         memory = memory.bound_to(caller.own_agent)
+    if caller.is_model:
+        memory = memory.said_by(author_of_call(known, caller))
     if known.writes:
         answer = known.run(memory, ask, caller)
     else:
@@ -260,6 +262,31 @@ def result_schema(known: Operation) -> dict[str, Any]:
 def operations_page(operations: Collection[Operation]) -> str:
     """The operations as a page of markdown."""
     return "\n\n".join(["# Operations of memtape", *(paragraph(known) for known in operations)]) + "\n"
+
+
+WHO_MAY_CALL = {"owner": "the owner", "model": "the owner, a model", "reports": "the owner, a model with `--reports operator`"}
+CONCERNED = {"agent": "one agent", "shared": "what all agents share", "agents": "all agents"}
+
+
+def permissions_page(operations: Collection[Operation]) -> str:
+    """Who may call each operation, as a page of markdown."""
+    lines = [
+        "# Permissions", "",
+        "Who may call each operation. The command line, Python, HTTP and the pages call as the owner; every MCP client calls as "
+        "a model. A model that is bound to one agent (`--agent`) reaches that agent only.", "",
+        "Every new row of the log records its `author` (`owner`, `model` or `venue`) and its `tier` (0 the venue, 1 the owner, 3 "
+        "a model). What a model writes has tier 3; its reports have tier 1 where the owner started the server with `--reports "
+        "operator`. Rows that were written before this was recorded count as tier 1.", "",
+        "| operation | writes | who may call it | concerns | tier of a model's row |", "|---|---|---|---|---|",
+    ]  # fmt: skip
+    for known in sorted(operations, key=lambda known: known.name):
+        policy = policy_of(known)
+        author = author_of_call(known, Caller("model", reports=True)) if policy.access != "owner" and known.writes else None
+        lines.append(
+            f"| `{known.name}` | {'yes' if known.writes else 'no'} | {WHO_MAY_CALL[policy.access]} "
+            f"| {CONCERNED[policy.concerns]} | {'' if author is None else author.tier} |"
+        )
+    return "\n".join([*lines, ""])
 
 
 def paragraph(known: Operation) -> str:

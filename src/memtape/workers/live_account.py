@@ -40,6 +40,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from memtape.brokers.live import CoveringSource, LiveSource
+from memtape.core.authors import VENUE_AUTHOR
 from memtape.core.observed import Decision, Tick
 from memtape.engine import AgentMemory, Receipt
 from memtape.engine.account_polls import new_part_of_poll, next_read_range, state_venue_coverage
@@ -78,10 +79,11 @@ def follow_account(agent: AgentMemory, source: LiveSource, *, decide: DecideOnTi
         raise Conflict("agent", f"'{agent.agent.id}' is a simulation", "Follow with an agent of mode live or paper")
     since, last = next_read_range(agent)
     tick, has_news = new_part_of_poll(agent, source.poll(since))
-    receipt = agent.observe(tick) if has_news else None
+    venue = agent.said_by(VENUE_AUTHOR)
+    receipt = venue.observe(tick) if has_news else None
     source.confirm()
     if isinstance(source, CoveringSource):
-        state_venue_coverage(agent, source.coverage)
+        state_venue_coverage(venue, source.coverage)
     if receipt is None:
         return FollowStep(tick, None)
     later = last is None or tick.t > last

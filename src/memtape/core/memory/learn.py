@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from memtape.core.authors import MODEL_AUTHOR, OWNER_AUTHOR
 from memtape.core.codec import MICROSECOND
 from memtape.core.ids import TradeId
 from memtape.core.items import StoredItem
@@ -33,6 +34,7 @@ from memtape.core.observed import CashFlow, EquityMark, Situation
 from memtape.core.sources import RECORDS, source_of_trade, trade_tier
 from memtape.core.values import read
 
+OUTCOME_FIELDS = frozenset({"pnl_r", "pnl_usd"})
 ATR_PER_R = 1.5  # without a stop, 1R is taken as this many ATR
 CLAIM_ENTRY_TOLERANCE, CLAIM_PRICE_TOLERANCE = timedelta(minutes=5), 0.0025
 
@@ -52,11 +54,27 @@ class Amendment:
 
 
 def amendment_of(item: StoredItem) -> Amendment:
-    """Returns a correction from its stored item."""
+    """Returns a correction from its stored item.
+
+    Of a model's correction the words count. The outcome that was stated first keeps counting, and what a model forgets is only
+    hidden from recall (`is_hidden_by`).
+    """
     changes = fold_fields(item.body.get("changes", {}))
     if "tags" in changes:
         changes["tags"] = tuple(changes["tags"])
-    return Amendment(item.known_at, changes, bool(item.body.get("forget")))
+    if not is_models_correction(item):
+        return Amendment(item.known_at, changes, bool(item.body.get("forget")))
+    return Amendment(item.known_at, {name: value for name, value in changes.items() if name not in OUTCOME_FIELDS})
+
+
+def is_models_correction(item: StoredItem) -> bool:
+    """Returns True if a model stated a correction. Those of stores that did not record it count as the owner's."""
+    return int(item.body.get("tier", OWNER_AUTHOR.tier)) >= MODEL_AUTHOR.tier
+
+
+def is_hidden_by(item: StoredItem) -> bool:
+    """Returns True if a correction hides a memory from recall, while it still counts: a model forgot it."""
+    return bool(item.body.get("forget")) and is_models_correction(item)
 
 
 # ---- affect ------------------------------------------------------------------------------------------------------------

@@ -37,13 +37,13 @@ class CheckReason:
 
 
 def order_verdict(
-    *, evidence: Evidence, warnings: Sequence[LossWarning], plans: ResolvedPlans, proposed: ResolvedPlans, affect: Affect,
+    *, evidence: Evidence, warnings: Sequence[LossWarning], plans: ResolvedPlans, affect: Affect,
     beliefs: Iterable[Belief], events: Sequence[CalendarEvent], minutes_ahead: Sequence[float],
     exposures: Sequence[PositionExposure], risk_share: float | None, skill: Skill, currency: str = "USD",
 ) -> tuple[CheckVerdict, list[CheckReason]]:  # fmt: skip
     """Returns the verdict on an order and its reasons, the most serious first."""
     reasons = [
-        *_from_plans(plans, proposed), *_from_evidence(evidence, currency), *_from_state(affect, skill.drawdown_limit),
+        *_from_plans(plans), *_from_evidence(evidence, currency), *_from_state(affect, skill.drawdown_limit),
         *_from_warnings(warnings), *_from_size(evidence, risk_share, affect), *_from_beliefs(beliefs),
         *_from_events(events, minutes_ahead, exposures),
     ]  # fmt: skip
@@ -55,7 +55,7 @@ def order_verdict(
     return verdict, reasons
 
 
-def _from_plans(plans: ResolvedPlans, proposed: ResolvedPlans) -> Iterable[CheckReason]:
+def _from_plans(plans: ResolvedPlans) -> Iterable[CheckReason]:
     if plans.leads is not None:
         if plans.leads.action in ("skip_trade", "force_exit"):
             yield CheckReason("against", f"Plan {plans.leads.id} says: {plans.leads.action.replace('_', ' ')}", "plans")
@@ -63,11 +63,6 @@ def _from_plans(plans: ResolvedPlans, proposed: ResolvedPlans) -> Iterable[Check
             yield CheckReason("caution", f"Plan {plans.leads.id} says: {plans.size_factor:g} of the usual size", "plans")
         else:
             yield CheckReason("caution", f"Plan {plans.leads.id} fires: {plans.leads.action.replace('_', ' ')}", "plans")
-    if proposed.leads is not None and proposed.leads.action in ("skip_trade", "force_exit", "reduce"):
-        yield CheckReason(
-            "caution", f"Plan {proposed.leads.id}, proposed by a model and not confirmed, says: "
-            f"{proposed.leads.action.replace('_', ' ')}", "plans",
-        )  # fmt: skip
 
 
 def _from_evidence(evidence: Evidence, currency: str) -> Iterable[CheckReason]:

@@ -27,6 +27,17 @@ MEASURED = {
 SAME_BANDWIDTHS = 0.1  # in bandwidths; a smaller difference counts as none
 
 
+def hidden_text(n: int) -> str:
+    """Returns how many memories a model has hidden.
+
+    >>> hidden_text(1)
+    '1 memory is hidden because the agent forgot it; it still counts'
+    """
+    if n == 1:
+        return "1 memory is hidden because the agent forgot it; it still counts"
+    return f"{n} memories are hidden because the agent forgot them; they still count"
+
+
 def explain_episode(episode: Episode, query: Query) -> str:
     """Returns what happened, when, what the situation had in common with now, and the largest difference.
 

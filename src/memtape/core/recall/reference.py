@@ -65,6 +65,7 @@ class Recalled:
     near_misses: tuple[RankedMemory, ...]
     worth_testing: tuple[UndecidedBelief, ...]
     beliefs: tuple[RankedMemory, ...] = ()  # if the profile lists beliefs separately
+    hidden: int = 0  # memories that are left out of the lists because a model forgot them; they count in evidence
 
 
 def recall_reference(

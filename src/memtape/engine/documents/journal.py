@@ -87,6 +87,8 @@ class Journal:
                 at = scope.stated_at(tables)
                 key, known = _note_key(tables, agent, id, content, at)
                 if not known:
+                    # The file is written before the log.
+                    scope.writer(tables).refuse_over_limit("document_note")
                     entry = NoteEntry(id=key, kind=kind, agent=agent, at=self._written_at(at), run=run, text=str(content["text"]))
                     cited = workspace.append(inner or _path_of(workspace, entry), entry)
                     written = f"{folder.prefix}{cited.path}"

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
+from memtape.core.authors import OWNER_AUTHOR, author_of_payload
 from memtape.core.chats import CHAT_TEXT_KINDS
-from memtape.core.codec import GENESIS, canonical_plain, chain_hash, digest, moment
+from memtape.core.codec import GENESIS, canonical_plain, chain_hash, digest, moment, time_text
 from memtape.core.facts import FACT_TEXT_KINDS
 from memtape.core.ids import OwnerId
 from memtape.core.items import OWNER_STREAM, delivery_digest
@@ -23,12 +24,13 @@ from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.memory import Memory
 from memtape.engine.proof.log_replay import LogReplay, Rows
+from memtape.engine.resources import Resources
 from memtape.errors import Invalid, Tampered
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.database import Session
 from memtape.store.memories import EVERY_ONE, MemoryTables
-from memtape.store.rows import KEYS, LogRow
-from memtape.store.schema import PROJECTIONS, TABLES
+from memtape.store.rows import COLUMNS, KEYS, LogRow, bar_values
+from memtape.store.schema import MIGRATIONS, PROJECTIONS, TABLES
 from memtape.store.tables import Tables, drop_other_streams, owners, streams, streams_in
 
 
@@ -50,6 +52,7 @@ class ExportedHead(TypedDict):
     stream: str
     seq: int
     hash: str
+    shredded: int  # how many rows up to this one have no payload any more
 
 
 @dataclass(slots=True)
@@ -63,6 +66,10 @@ class Audit:
     heads: list[ExportedHead] = field(default_factory=list)
     # Streams whose projections were made by older rules. They are not compared: a rebuild makes them by those of today.
     needs_rebuild: list[str] = field(default_factory=list)
+    # Rows without payload by owner/stream: in all, and since the heads that the store was compared with.
+    shredded: dict[str, int] = field(default_factory=dict)
+    shredded_since: dict[str, int] = field(default_factory=dict)
+    deletions: list[str] = field(default_factory=list)  # what was deleted or destroyed since those heads
 
     @property
     def ok(self) -> bool:
@@ -78,13 +85,33 @@ def verify_store(memory: Memory, against: Iterable[Mapping[str, Any]] = ()) -> A
 
     `against` are heads that were exported earlier (`ExportedHead` as JSON): the log must still contain them.
     """
-    audit = Audit()
     with memory.database.reading(memory.owner) as session:
-        for owner in owners(session):
-            _verify_owner(audit, session, owner)
-        for head in against:
-            _verify_head(audit, Tables(session, head["owner"], head["stream"]), head)
+        audit = verify_session(session, against)
+    for number, problem in _migration_problems(memory.database.migrations()):
+        audit.problems.append(AuditProblem(memory.owner, "", "migrations", str(number), problem))
     return audit
+
+
+def verify_session(session: Session, against: Iterable[Mapping[str, Any]] = ()) -> Audit:
+    """Verify everything that a transaction sees."""
+    audit = Audit()
+    for owner in owners(session):
+        _verify_owner(audit, session, owner)
+    for head in against:
+        _verify_head(audit, Tables(session, head["owner"], head["stream"]), head)
+    return audit
+
+
+def _migration_problems(found: Mapping[int, str]) -> Iterator[tuple[int, str]]:
+    """Compare the record of migrations with the migrations of this program. Yields numbers and problems."""
+    true = {step.number: step.name for step in MIGRATIONS}
+    for number in sorted(true.keys() | found.keys()):
+        if number not in found:
+            yield number, "is missing"
+        elif number not in true:
+            yield number, "is no migration of this version"
+        elif found[number] != true[number]:
+            yield number, f"name is {found[number]!r}, it should be {true[number]!r}"
 
 
 def _verify_owner(audit: Audit, session: Session, owner: OwnerId) -> None:
@@ -112,9 +139,10 @@ def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None, deleted: b
     def add_problem(table: str, key: object, problem: str) -> None:
         audit.problems.append(AuditProblem(tables.owner, tables.stream, table, str(key), problem))
 
-    last_hash, seq = GENESIS, 0
+    last_hash, seq, shredded = GENESIS, 0, 0
     for row in tables.log():
         audit.log_rows += 1
+        shredded += row.payload is None
         if (problem := _broken_link(row, seq, last_hash, destroyed)) is not None:
             add_problem("log", row.seq, problem)
             # Nothing after a broken link can be trusted.
@@ -124,7 +152,9 @@ def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None, deleted: b
         if row.kind == "brief" and row.payload is not None and digest(_stated(row)["text"]) != row.key:
             add_problem("log", row.seq, "its brief is not the one that its digest names")
     head = tables.head()
-    audit.heads.append({"owner": tables.owner, "stream": tables.stream, "seq": seq, "hash": last_hash})
+    audit.heads.append({"owner": tables.owner, "stream": tables.stream, "seq": seq, "hash": last_hash, "shredded": shredded})
+    if shredded:
+        audit.shredded[f"{tables.owner}/{tables.stream}"] = shredded
     if (head.seq, head.hash) != (seq, last_hash):
         add_problem("streams", tables.stream, f"its head says row {head.seq}, the log ends at row {seq}: rows were cut or added")
         return
@@ -154,7 +184,8 @@ def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None, deleted: b
             add_problem(table, *difference)
 
 
-# The rows that say that others were destroyed. One that names them may have destroyed rows of some kinds only.
+# The rows that say that others were destroyed. One that names them may have destroyed rows of some kinds only. Everything
+# before it is destroyed by `erased`, which stands in the owner's stream alone. All of them are the owner's statements.
 SHREDDED_KINDS: Mapping[str, frozenset[str]] = {
     "correction": frozenset(("claim", "closing", "correction", "brief", "note")),
     "fact_shredded": frozenset(FACT_TEXT_KINDS),
@@ -181,10 +212,12 @@ def destroyed_in(rows: Iterable[LogRow], deleted: bool) -> DestroyedRows:
     # All rows of a deleted stream were destroyed.
     before = 2**62 if deleted else 0
     for row in rows:
-        if (kinds := SHREDDED_KINDS.get(row.kind)) is not None and row.payload is not None:
+        if not _is_owners(row):
+            continue
+        if (kinds := SHREDDED_KINDS.get(row.kind)) is not None:
             # A row can only have destroyed rows that are earlier than itself.
             named |= {seq: kinds for seq in _stated(row).get("shredded", ()) if seq < row.seq}
-        elif row.kind == "erased":
+        elif row.kind == "erased" and row.stream == OWNER_STREAM:
             before = max(before, row.seq)
     return DestroyedRows(named, before)
 
@@ -193,10 +226,16 @@ def deleted_streams(rows: Iterable[LogRow]) -> set[str]:
     """The streams that were deleted according to the owner's log."""
     found: set[str] = set()
     for row in rows:
-        if row.payload is not None and row.kind in ("agent_deleted", "erased"):
+        if row.kind in ("agent_deleted", "erased") and _is_owners(row):
             stated = _stated(row)
             found |= {stated.get("agent", "")} if row.kind == "agent_deleted" else set(stated.get("streams", ()))
     return found
+
+
+def _is_owners(row: LogRow) -> bool:
+    """True if the owner or the venue stated a row. What a model states destroys nothing."""
+    payload = json.loads(row.payload or "null")
+    return isinstance(payload, dict) and author_of_payload(payload).tier <= OWNER_AUTHOR.tier
 
 
 def _stated(row: LogRow) -> dict[str, Any]:
@@ -260,11 +299,14 @@ def _bar_problems(deliveries: dict[int, dict[str, Any]], bars: Rows) -> Iterator
 
 def _bars_differ(bars: Rows, expected_digest: str) -> bool:
     """Returns True if these rows do not have the digest of their delivery."""
-    # The digest contains the times of a bar but not the column `frame`, which must be their difference in seconds.
-    if any(row["frame"] * 1_000_000 != row["t1"] - row["t0"] for row in bars):
-        return True
     try:
-        return delivery_digest(_bar_of_row(row) for row in bars) != expected_digest
+        known = [_bar_of_row(row) for row in bars]
+        # The digest is of values: each row must also be spelt as memtape writes it, `frame` included.
+        spelt = [
+            dict(zip(COLUMNS["bars"], bar_values(row["owner"], row["stream"], each.bar, row["seq"], each.known_at), strict=True))
+            for row, each in zip(bars, known, strict=True)
+        ]
+        return spelt != bars or delivery_digest(known) != expected_digest
     except (Invalid, ArithmeticError):
         # An altered value may make the row no valid bar at all.
         return True
@@ -302,7 +344,16 @@ def _first_difference(table: str, expected: Rows, found: Rows) -> tuple[str, str
 
 
 def _verify_head(audit: Audit, tables: Tables, head: Mapping[str, Any]) -> None:
-    """Report a head that was exported earlier and is no longer in the log."""
+    """Report a head that was exported earlier and is no longer in the log, and name what was destroyed since."""
+    name = f"{head['owner']}/{head['stream']}"
+    # Heads that were exported before shredded rows were counted have no count.
+    if (since := audit.shredded.get(name, 0) - head.get("shredded", 0)) > 0:
+        audit.shredded_since[name] = since
+    for later in tables.log_of((*DESTROYING_KINDS, "agent_deleted")):
+        shreds = later.kind not in SHREDDED_KINDS or bool(_stated(later).get("shredded"))
+        if later.seq > head["seq"] and shreds:
+            at = time_text(moment(later.recorded_at))
+            audit.deletions.append(f"{name} row {later.seq}: {later.kind} {later.key} at {at}")
     row = next(iter(tables.log(after=head["seq"] - 1, upto=head["seq"])), None) if head["seq"] else None
     if head["seq"] and (row is None or row.hash != head["hash"]):
         reason = "the log was cut before it" if row is None else "another row stands in its place"
@@ -319,32 +370,38 @@ def rebuild_store(memory: Memory) -> Audit:
 
     Raises Tampered if the chain of a stream is broken. Then nothing was changed.
     """
-    audit = Audit()
-    with memory.resources.reading(OWNER_STREAM) as tables:
+    memory.database.restore_migration_records()
+    return rebuild_projections(memory.resources)
+
+
+def rebuild_projections(resources: Resources) -> Audit:
+    """Replace every projection, in as many transactions as the resources open. Raises Tampered if a chain is broken."""
+    audit, owner = Audit(), resources.owner
+    with resources.reading(OWNER_STREAM) as tables:
         agents = _stated_agents(tables)
-        names = streams(tables.session, memory.owner)
+        names = streams(tables.session, owner)
         deleted = deleted_streams(tables.log_of(("agent_deleted", "erased"))) - {OWNER_STREAM}
     destroyed: dict[str, DestroyedRows] = {}
     # Every chain is checked before the first table is changed.
     for stream in names:
-        with memory.resources.reading(stream) as tables:
+        with resources.reading(stream) as tables:
             destroyed[stream] = destroyed_in(tables.log_of(DESTROYING_KINDS), stream in deleted)
-            for _ in checked_chain(tables.log(), memory.url, destroyed[stream]):
+            for _ in checked_chain(tables.log(), resources.database.url, destroyed[stream]):
                 pass
-    with memory.resources.repairing(OWNER_STREAM) as tables:
+    with resources.repairing(OWNER_STREAM) as tables:
         for table in PROJECTIONS:
-            drop_other_streams(tables.session, table, memory.owner, names)
+            drop_other_streams(tables.session, table, owner, names)
     for stream in names:
-        with memory.resources.repairing(stream) as tables:
-            replay = LogReplay(memory.owner, stream, agents.get(stream), stream in deleted)
-            for row in checked_chain(tables.log(), memory.url, destroyed[stream]):
+        with resources.repairing(stream) as tables:
+            replay = LogReplay(owner, stream, agents.get(stream), stream in deleted)
+            for row in checked_chain(tables.log(), resources.database.url, destroyed[stream]):
                 audit.log_rows += 1
                 replay.take(row)
             for table, rows in replay.projections(_bars_by_symbol(tables)).items():
                 tables.clear(table)
                 tables.insert(table, rows)
                 audit.rows[table] = audit.rows.get(table, 0) + len(rows)
-                audit.digests[f"{memory.owner}/{stream}/{table}"] = digest(canonical_plain(tables.rows(table)))
+                audit.digests[f"{owner}/{stream}/{table}"] = digest(canonical_plain(tables.rows(table)))
             head = tables.head()
             tables.set_head(
                 replace(

@@ -19,10 +19,10 @@ from memtape.core.codec import canonical_plain
 from memtape.core.items import OWNER_STREAM
 from memtape.core.ledger.trades import TRADE_FIELDS, entry_order, trade_json
 from memtape.engine.memory import Memory
-from memtape.engine.proof.audit import Audit, checked_chain, deleted_streams, destroyed_in, rebuild_store, verify_store
+from memtape.engine.proof.audit import Audit, checked_chain, deleted_streams, destroyed_in, rebuild_projections, verify_session
 from memtape.errors import Conflict, Invalid, MissingExtra, Tampered
+from memtape.store.private_files import make_private_file, make_private_folder, open_private
 from memtape.store.rows import COLUMNS, LogRow
-from memtape.store.schema import TABLES
 from memtape.store.tables import Tables, streams
 
 EXPORTED_TABLES = ("streams", "log", "bars")
@@ -58,10 +58,10 @@ def export_store(memory: Memory, path: Path, form: str) -> dict[str, int]:
         raise Invalid("format", f"there is no format '{form}'", f"Use one of {', '.join(FORMATS)}")
     if path.exists() and (path.is_file() or any(path.iterdir())):
         raise Conflict("path", f"{path} exists already", "Name a new file or an empty folder")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private_folder(path.parent)
     counts: dict[str, int] = {}
     if form == "jsonl":
-        with path.open("w", encoding="utf-8") as out:
+        with open_private(path) as out:
             for table, row in _rows(memory):
                 counts[table] = counts.get(table, 0) + 1
                 out.write(canonical_plain({"table": table, **row}) + "\n")
@@ -74,7 +74,7 @@ def export_store(memory: Memory, path: Path, form: str) -> dict[str, int]:
         trades = list(_trades(memory))
         write(path, trade_columns, trades)
         return {"trades": len(trades)}
-    path.mkdir(exist_ok=True)
+    make_private_folder(path)
     by_table: dict[str, list[dict[str, Any]]] = {table: [] for table in EXPORTED_TABLES}
     for table, row in _rows(memory):
         by_table[table].append(row)
@@ -103,7 +103,7 @@ def _trades(memory: Memory) -> Iterator[dict[str, Any]]:
 
 
 def _write_csv(file: Path, columns: list[str], rows: list[dict[str, Any]]) -> None:
-    with file.open("w", encoding="utf-8", newline="") as out:
+    with open_private(file, newline="") as out:
         writer = csv.writer(out)
         writer.writerow(columns)
         writer.writerows([_escaped(row.get(column)) for column in columns] for row in rows)
@@ -139,6 +139,7 @@ def _parquet_writer() -> Callable[[Path, list[str], list[dict[str, Any]]], None]
             )
             for column in columns
         }
+        make_private_file(file)
         parquet.write_table(arrow.table(table), file)
 
     return write
@@ -168,7 +169,8 @@ def _markdown(memory: Memory, path: Path) -> dict[str, int]:
         lines += ["| " + " | ".join(str(row[c] if row[c] is not None else "").replace("|", "\\|") for c in columns) + " |"
                   for row in rows]  # fmt: skip
         lines.append("")
-    path.write_text("\n".join(lines), encoding="utf-8")
+    with open_private(path) as out:
+        out.write("\n".join(lines))
     return {"trades": count}
 
 
@@ -194,26 +196,18 @@ def restore_store(memory: Memory, path: Path) -> Audit:
     for stream, rows in logs.items():
         for _ in checked_chain(rows, str(path), destroyed_in(rows, stream in deleted)):
             pass
+    # One transaction from the first row to the verification: killed at any moment, the store is empty or whole.
     with memory.database.writing(memory.owner) as session:
         for stream, tables_ in by_stream.items():
             tables = Tables(session, memory.owner, stream)
             for table in EXPORTED_TABLES:
                 tables.insert(table, tables_.get(table, []))
-    rebuild_store(memory)
-    audit = verify_store(memory)
-    if not audit.ok:
-        first = audit.problems[0]
-        _empty(memory, by_stream)
-        raise Tampered(url=str(path), problem=f"{first.table} {first.key}: {first.problem}")
+        rebuild_projections(memory.resources.in_transaction(session))
+        audit = verify_session(session)
+        if not audit.ok:
+            first = audit.problems[0]
+            raise Tampered(url=str(path), problem=f"{first.table} {first.key}: {first.problem}")
     return audit
-
-
-def _empty(memory: Memory, by_stream: Iterable[str]) -> None:
-    """Remove the rows of an export that does not verify."""
-    with memory.database.writing(memory.owner) as session:
-        for stream in by_stream:
-            for table in TABLES:
-                Tables(session, memory.owner, stream).clear(table)
 
 
 def _read(path: Path) -> Rows:

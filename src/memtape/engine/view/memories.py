@@ -13,6 +13,7 @@ from memtape.core.memory.behaviour import Behaviour, ClosedCounts, behaviour, re
 from memtape.core.memory.belief_cells import trades_for_and_against
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode
+from memtape.core.memory.learn import is_hidden_by
 from memtape.core.memory.outcome_units import choose_unit, in_unit
 from memtape.core.observed import Side, Situation
 from memtape.core.original.forms import ScoreForm, score_forms
@@ -44,6 +45,7 @@ class RecallQuestion:
     explain: bool = False
     kelly_beside: bool = False
     parameters: RecallParameters | None = None
+    hide: bool = True  # leave out what a model forgot; a check of an order leaves out nothing
     stated: Situation | None = None  # what the caller stated of the situation: notes are about that alone
 
 
@@ -53,7 +55,20 @@ def recall_situation(view: View, question: RecallQuestion) -> tuple[Recalled, Qu
     basis = replace(view.basis(), notes=question_notes(view, question.stated, question.symbol, question.strategy))
     beliefs = view.beliefs() if "semantic" in question.memory_types else []
     plans = plans_for_recall(view.plan_states()) if "prospective" in question.memory_types else []
-    return view.recall(query, beliefs, plans), query, basis
+    hidden = {item.symbol for item in view.items("correction") if is_hidden_by(item)} if question.hide else set()
+    if not hidden:
+        return view.recall(query, beliefs, plans), query, basis
+    # Others take the places of those that are hidden.
+    wider = replace(query, limit=query.limit + len(hidden), warnings_limit=query.warnings_limit + len(hidden))
+    found = view.recall(wider, beliefs, plans)
+    shown = replace(
+        found,
+        ranked=tuple(each for each in found.ranked if each.id not in hidden)[: query.limit],
+        warnings=tuple(each for each in found.warnings if each.id not in hidden)[: query.warnings_limit],
+        near_misses=tuple(each for each in found.near_misses if each.id not in hidden),
+        hidden=len(hidden),
+    )
+    return shown, query, basis
 
 
 def question_notes(

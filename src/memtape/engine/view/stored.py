@@ -237,6 +237,8 @@ class StoredView(View):
 
         columns = self._columns_now().columns
         mask = columns.mask(micros(self.as_of), None, None)
+        if not self.claims_count:
+            mask = mask & ~columns.claimed[: mask.size]
         n = int(mask.sum())
         exits = columns.exit_us[: columns.n][mask] if n else None
         first, last = (moment(int(exits.min())), moment(int(exits.max()))) if exits is not None else (None, None)

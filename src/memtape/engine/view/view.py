@@ -53,8 +53,8 @@ class AnswerBasis:
 
     @classmethod
     def of(cls, as_of: datetime, claims_count: bool, episodes: Sequence[Episode]) -> AnswerBasis:
-        """The basis of an answer that rests on these episodes."""
-        exits = [episode.exit_at for episode in episodes]
+        """The basis of an answer that rests on these episodes, claims only where they count."""
+        exits = [episode.exit_at for episode in episodes if claims_count or not episode.claimed]
         reporters = {(e.claimed, e.source) for e in episodes if e.kind == "trade"}
         sources = counted_sources(reporters, claims_count)
         return cls(as_of, claims_count, len(exits), min(exits, default=None), max(exits, default=None), sources)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from memtape.core.authors import MODEL_AUTHOR
 from memtape.core.events import MemoryCorrected, MemoryForgotten, MemoryShredded
 from memtape.core.ids import MemoryId
 from memtape.core.items import Item
@@ -33,6 +34,8 @@ def correct_episode(
     event_type = MemoryForgotten if forget else MemoryCorrected
     events = [event_type(MemoryId(id), tuple(sorted(changes)))]
     body = {"memory": id, "changes": changes, "forget": forget, "reason": reason}
+    if writer.author.tier >= MODEL_AUTHOR.tier:
+        body["tier"] = writer.author.tier
     receipt = writer.declare(Item("correction", f"{id}#{number}", at, body, id), at, events)
     batch = Batch(changed={id: episode.exit_at} if episode.kind == "trade" else {})
     if episode.kind == "shadow":

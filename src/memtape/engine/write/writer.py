@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from memtape.core.authors import MODEL_AUTHOR, OWNER_AUTHOR, VENUE_AUTHOR, LogAuthor, stamped
 from memtape.core.codec import canonical, canonical_object, canonical_plain, chain_hash, digest, make_id, micros, time_text
 from memtape.core.decisions.outcomes import outcome_card
 from memtape.core.events import Event, StaleTick, TradeRevised, bar_differs, discrepancy_found, event_data, read_event
@@ -32,6 +33,7 @@ from memtape.core.ledger.position_events import FillEvent, FundingEvent
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.terms import RULES_VERSION
 from memtape.core.memory.learn import account_change
+from memtape.core.model_limits import MODEL_ROWS_PER_DAY, over_limit
 from memtape.core.observed import Bar, Bars, Claim, ClosedTrade, Closing, EquityMark, Observed, Tick, occurred_at
 from memtape.core.skills import Agent
 from memtape.core.values import read
@@ -51,7 +53,7 @@ from memtape.engine.write.price_checks import PriceChecks, is_far_off
 from memtape.engine.write.quiet_ticks import QuietTicks, carry_over_bars, has_parts, names_of_quiet
 from memtape.engine.write.reported_trades import put_reported
 from memtape.engine.write.verification import is_broker_record
-from memtape.errors import Conflict, Invalid, NeedsRebuild, Unknown
+from memtape.errors import Conflict, Invalid, NeedsRebuild, PermissionDenied, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.rows import Head, LogRow, item_row
 from memtape.store.tables import Tables
@@ -230,8 +232,10 @@ def payload_json(observed: str, concluded: Sequence[Event], skill_version: int, 
 class Writer:
     """Records values of one agent in one transaction."""
 
-    def __init__(self, tables: Tables, agent: Agent, now: datetime) -> None:
+    def __init__(self, tables: Tables, agent: Agent, now: datetime, author: LogAuthor = OWNER_AUTHOR) -> None:
         self.tables, self.agent, self.now, self._recorded_at = tables, agent, now, micros(now)
+        self.author = author
+        self._by_models: dict[str, int] = {}  # by kind: how many rows models have written today
         self.start: Head = tables.head()
         self.seq, self.hash, self.known_at = self.start.seq, self.start.hash, self.start.known_at
         self.first_snapshot, self.last_tick = self.start.first_snapshot, self.start.last_tick
@@ -537,7 +541,11 @@ class Writer:
         self, kind: str, key: str, at: datetime, known_at: datetime, payload: str,
         concluded: tuple[Event, ...] = (), flush: bool = True,
     ) -> Receipt:  # fmt: skip
-        """Add one row to the log; its payload is canonical JSON."""
+        """Add one row to the log; its payload is canonical JSON, to which author and tier are added."""
+        self.refuse_over_limit(kind)
+        if kind in self._by_models:
+            self._by_models[kind] += 1
+        payload = stamped(payload, self._author_of(kind))
         payload_hash = digest(payload)
         stream, before = self.tables.stream, self.hash
         self.seq += 1
@@ -548,6 +556,21 @@ class Writer:
         if flush:
             self.flush()
         return Receipt(stream, self.seq, self.hash, concluded)
+
+    def refuse_over_limit(self, kind: str) -> None:
+        """Raises PermissionDenied if a model writes, and models have written as many rows of a kind today as they may."""
+        if self.author.tier < MODEL_AUTHOR.tier or kind not in MODEL_ROWS_PER_DAY:
+            return
+        if kind not in self._by_models:
+            since = micros(self.now.replace(hour=0, minute=0, second=0, microsecond=0))
+            self._by_models[kind] = self.tables.rows_by_models(kind, since, MODEL_ROWS_PER_DAY[kind])
+        if (problem := over_limit(kind, self._by_models[kind])) is not None:
+            raise PermissionDenied("agent", problem, "Try again tomorrow, or ask the owner to record it")
+
+    def _author_of(self, kind: str) -> LogAuthor:
+        # The ticks of a simulation come from the paper broker, whoever started it.
+        simulated = kind in ("tick", "more") and self.agent.mode == "sim" and self.author == OWNER_AUTHOR
+        return VENUE_AUTHOR if simulated else self.author
 
     def declare(self, item: Item, known_at: datetime, concluded: Sequence[Event] = ()) -> Receipt:
         """Record a statement, such as a skill, an agent, an import or its undo: an item and its log row."""

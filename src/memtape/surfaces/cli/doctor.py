@@ -7,15 +7,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from memtape.compose import open_memory, store_address, without_password
+from memtape.compose import documents, open_memory, store_address, without_password, workspaces
 from memtape.core.codec import time_text
 from memtape.core.venue_coverage import READ_OF_VENUE, history_note, missing_notes
 from memtape.engine.account_polls import followed_venue, venue_coverage
+from memtape.engine.proof.audit import verify_store
+from memtape.engine.proof.projection_health import projection_problems
 from memtape.errors import Damaged, MemtapeError
+from memtape.store.private_files import exposed_paths
 from memtape.store.schema import LATEST
 
 NETWORK = {"nfs", "nfs4", "cifs", "smbfs", "smb3", "fuse.sshfs", "9p", "afs", "glusterfs", "fuse.glusterfs", "ceph"}
 MIN_FREE_BYTES = 200 * 2**20
+MAX_VERIFIED_ROWS = 20_000  # of the log; verifying more takes longer than a look may
 
 
 def examine(db: str | None) -> dict[str, Any]:
@@ -38,6 +42,9 @@ def examine(db: str | None) -> dict[str, Any]:
         check("disk", free > MIN_FREE_BYTES, f"{free // 2**20} MB free in {folder}", "Free some space")
         kind = _file_system(folder)
         check("file system", kind not in NETWORK, kind or "unknown", "SQLite's locks need a local disk. Move the store")
+        exposed = exposed_paths(_own_files(Path(where), db))
+        check("file modes", not exposed, ", ".join(map(str, exposed)) or "private",
+              "Other users of this machine can read them. Run: chmod 600 on the files, 700 on the folders")  # fmt: skip
         if not Path(where).exists():
             notes.append(f"there is no store at {where} yet: the first write creates it")
     try:
@@ -53,12 +60,28 @@ def examine(db: str | None) -> dict[str, Any]:
             if not facts["read_only"]:
                 memory.resources.check_writable()
                 check("lock", True, "free")
+            unprojected = _projections(memory)
+            check("projections", not unprojected, "; ".join(unprojected) or "follow from the log", "Run: memtape verify")
             notes += _contents(memory, checks)
             if memory.resources.has_documents:
                 check("documents", *_index(memory))
     except MemtapeError as error:
         check("store", False, str(error))
     return {"ok": not problems, "problems": problems, "checks": checks, "notes": notes, "db": without_password(where)}
+
+
+def _own_files(store: Path, db: str | None) -> list[Path]:
+    """Returns what memtape itself makes for an embedded store: the files, and the folder in the home folder."""
+    home = Path("~/.memtape").expanduser()
+    beside = [store, *(Path(f"{store}{end}") for end in ("-wal", "-shm")), Path(documents(db)), Path(workspaces(db) or "")]
+    return [*(path for path in beside if str(path) != "."), *([home] if store.parent == home else [])]
+
+
+def _projections(memory: Any) -> list[str]:
+    """Returns what does not follow from the log. A small store is verified; of a large one only what is empty is found."""
+    if sum(memory.agent(agent.id).head().seq for agent in memory.agents()) > MAX_VERIFIED_ROWS:
+        return projection_problems(memory)
+    return [f"{p.stream} {p.table} {p.key}: {p.problem}" for p in verify_store(memory).problems[:3]]
 
 
 def _contents(memory: Any, checks: list[dict[str, Any]]) -> list[str]:

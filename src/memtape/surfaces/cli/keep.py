@@ -41,7 +41,9 @@ def _heads(file: Path) -> list[dict[str, Any]]:
     try:
         heads = json.loads(file.read_text(encoding="utf-8"))["heads"]
         kinds = {"owner": str, "stream": str, "seq": int, "hash": str}
-        return [{name: kind(head[name]) for name, kind in kinds.items()} for head in heads]
+        # Heads of an earlier version have no count of shredded rows.
+        counts = [{"shredded": int(head.get("shredded", 0))} for head in heads]
+        return [{name: kind(head[name]) for name, kind in kinds.items()} | n for head, n in zip(heads, counts, strict=True)]
     except (OSError, ValueError, KeyError, TypeError):
         raise Invalid("against", f"{file} has no exported heads", "Create it with: memtape verify --export-heads FILE") from None
 
@@ -51,7 +53,8 @@ def _audit(found: Any) -> dict[str, Any]:
         {"owner": p.owner, "stream": p.stream, "table": p.table, "row": p.key, "problem": p.problem} for p in found.problems
     ]
     return {"ok": found.ok, "problems": problems, "log_rows": found.log_rows, "rows": found.rows, "heads": found.heads,
-            "digests": found.digests, "needs_rebuild": found.needs_rebuild}  # fmt: skip
+            "digests": found.digests, "needs_rebuild": found.needs_rebuild, "shredded": found.shredded,
+            "shredded_since": found.shredded_since, "deletions": found.deletions}  # fmt: skip
 
 
 def print_audit(found: dict[str, Any], as_json: bool, sentence: Callable[[Mapping[str, Any]], str]) -> None:

@@ -1,4 +1,4 @@
-"""The reference pages, generated from the program: operations, settings, errors, command line."""
+"""The reference pages, generated from the program: operations, permissions, settings, errors, command line."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import typer
 from memtape import errors
 from memtape.settings import SETTINGS
 from memtape.surfaces.cli.layout import COMMANDS, PANELS, OperationCommand
-from memtape.surfaces.registry import all_operations, operations_page
+from memtape.surfaces.registry import all_operations, operations_page, permissions_page
 
 
 def write_reference(folder: Path) -> list[Path]:
     """Write every page. Returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    pages = {"operations.md": operations_page(list(all_operations().values())), "settings.md": settings_page(),
-             "errors.md": errors_page(), "cli.md": cli_page()}  # fmt: skip
+    operations = list(all_operations().values())
+    pages = {"operations.md": operations_page(operations), "permissions.md": permissions_page(operations),
+             "settings.md": settings_page(), "errors.md": errors_page(), "cli.md": cli_page()}  # fmt: skip
     for name, text in pages.items():
         (folder / name).write_text(text, encoding="utf-8")
     return [folder / name for name in pages]

@@ -61,8 +61,8 @@ class CheckAnswer(Basis):
     unit: Annotated[str, Field(description="of evidence: R (by stops), R by ATR, or typical losses in money")]
     risk_share: Annotated[float | None, Field(description="risk of the order as a share of equity; null without stop and qty")]
     size_factor: Annotated[float, Field(description="combined size factor of active plans: 0 do not trade, 1 normal size")]
-    plans: Annotated[list[PlanRow], Field(description="plans whose trigger holds")]
-    beliefs: Annotated[list[BeliefRow], Field(description="beliefs that apply here")]
+    plans: Annotated[list[PlanRow], Field(description="active plans whose trigger holds")]
+    beliefs: Annotated[list[BeliefRow], Field(description="beliefs that apply here, except those a model stated")]
     events: Annotated[list[EventRow], Field(description="events of the next 24 hours that touch it")]  # type: ignore[valid-type]
     avoid: Annotated[list[str], Field(description="the skill's hard rules; they take precedence over memory")]
     your_exposure: Annotated[list[ExposureRow], Field(description="how the market moved after past events of the kind")]
@@ -100,7 +100,7 @@ def pre_trade_check(memory: Memory, ask: PreTradeCheck, caller: Caller) -> Check
         reasons=[CheckReasonRow(**asdict(reason)) for reason in found.reasons],
         warnings=[warned_row(item, handle.agent.settings.currency) for item in found.recalled.warnings],
         unit=found.recalled.evidence.unit.phrase(handle.agent.settings.currency),
-        evidence=evidence_row(found.recalled.evidence), risk_share=rounded_figure(found.risk_share),
+        evidence=evidence_row(found.recalled.evidence, found.moment.claims_count), risk_share=rounded_figure(found.risk_share),
         size_factor=found.resolved.size_factor,
         plans=[plan_row(view) for view in found.plans],
         beliefs=[belief_row(b, handle.agent.settings.currency) for b in found.beliefs],

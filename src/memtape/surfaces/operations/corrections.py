@@ -59,6 +59,8 @@ def forget_memory(memory: Memory, ask: ForgetMemory, caller: Caller) -> ReceiptA
     With `shred`, a trade that the agent reported is destroyed in the log too.
     """
     handle = agent_of(memory, ask)
+    if ask.shred:
+        caller.require_owner("destroy what is on record")
     episode = handle.memories.episode(ask.memory_id)
     if episode is not None and not episode.claimed:
         caller.require_owner("forget a trade that is not its own claim")

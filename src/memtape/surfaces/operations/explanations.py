@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AliasChoices, Field
 
-from memtape.core.codec import plain
+from memtape.core.codec import plain, time_text
 from memtape.core.memory.belief_cells import trades_for_and_against
+from memtape.core.memory.learn import OUTCOME_FIELDS, is_models_correction
 from memtape.core.observed import Situation
 from memtape.core.original.forms import ScoreForm
 from memtape.core.values import Key
@@ -22,6 +23,7 @@ from memtape.surfaces.questions import AsOf, agent_of
 from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
+    from memtape.core.items import StoredItem
     from memtape.engine import Memory
     from memtape.surfaces.caller import Caller
 
@@ -30,6 +32,25 @@ class GetReflection(AsOf):
     """Which trade."""
 
     trade_id: Annotated[Key, Field(description="its id, or its short id from a brief")]
+
+
+class CorrectionRow(Answer):
+    """What was stated about a trade later."""
+
+    at: Annotated[str, Field(description="UTC")]
+    by: Annotated[str, Field(description="owner or model")]
+    changes: Annotated[dict[str, Any], Field(description="the stated values")]
+    forgets: Annotated[bool, Field(description="true: it says that the trade is forgotten; a model only hides it from recall")]
+    not_counted: Annotated[list[str], Field(description="outcomes that a model corrected: the number first stated counts")]
+    reason: Annotated[str, Field(description="why")]
+
+
+def _correction_row(item: StoredItem) -> CorrectionRow:
+    by_model, changes = is_models_correction(item), dict(item.body.get("changes", {}))
+    return CorrectionRow(
+        at=time_text(item.at), by="model" if by_model else "owner", changes=changes, forgets=bool(item.body.get("forget")),
+        not_counted=sorted(OUTCOME_FIELDS & changes.keys()) if by_model else [], reason=item.body.get("reason", ""),
+    )  # fmt: skip
 
 
 class ReflectionAnswer(Basis):
@@ -41,6 +62,7 @@ class ReflectionAnswer(Basis):
     contradicts: Annotated[list[BeliefRow], Field(description="beliefs that it contradicts")]
     plans: Annotated[list[PlanRow], Field(description="plans made from it, or fired at its entry")]
     similar: Annotated[list[RankedItem], Field(description="earlier trades in similar situations")]
+    corrections: Annotated[list[CorrectionRow], Field(description="what was stated about it later, oldest first")]
 
 
 @operation(
@@ -86,6 +108,7 @@ def get_trade_reflection(memory: Memory, ask: GetReflection, caller: Caller) -> 
         **basis_of(handle.agent.id, moment),
         trade=trade_row(trade) if trade else None, episode=episode_row(episode) if episode else None, confirms=for_,
         contradicts=against, plans=plans, similar=like,
+        corrections=[_correction_row(item) for item in handle.memories.corrections(id, as_of=at, head=ask.head)],
     )  # fmt: skip
 
 

@@ -289,6 +289,9 @@ def _two_notes(handle: AgentMemory, earlier: str | None, later: str | None) -> t
     return own[min(place + 1, len(own) - 1)].note, last
 
 
+UNPAID_MODEL = "stats"
+
+
 class Reflect(OfAgent):
     """How to reflect."""
 
@@ -312,6 +315,8 @@ def reflect_now(memory: Memory, ask: Reflect, caller: Caller) -> ReflectAnswer:
 
     If the model fails, the previous note stays active and the answer says so. After three failures in a row memtape chooses.
     """
+    if ask.model not in (None, UNPAID_MODEL):
+        caller.require_owner("choose the model that words lessons (a model may choose stats, or leave it to the skill)")
     handle = memory.agent_for_writing(ask.agent)
     done = handle.lessons.reflect_if_due() if ask.only_if_due else handle.lessons.reflect(model=ask.model, asked_by=caller.role)
     own = handle.lessons.reflections()

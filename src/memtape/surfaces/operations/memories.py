@@ -13,6 +13,7 @@ from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode
 from memtape.core.observed import Closing, Situation
 from memtape.core.recall.evidence import Evidence, rounded
+from memtape.core.recall.explanations import hidden_text
 from memtape.core.recall.query import Profile, tuned
 from memtape.core.recall.ranking import RankedMemory
 from memtape.core.recall.scoring import Kind
@@ -275,9 +276,10 @@ def warned_row(item: LossWarning, currency: str) -> WarnedItem:
 EVIDENCE_FIGURES = ("n_trades", "n_eff", "win_rate", "mean_r", "median_r", "worst_r", "worst_id", "r_source", "hint")
 
 
-def evidence_row(evidence: Evidence) -> BaseModel:
-    """The answer of evidence, with six significant digits."""
-    return EvidenceRow(**plain(rounded(asdict(evidence))))
+def evidence_row(evidence: Evidence, claims_count: bool) -> BaseModel:
+    """The answer of evidence, with six significant digits. Claims that do not count leave no trace in it."""
+    counted = evidence if claims_count else replace(evidence, n_claimed=0)
+    return EvidenceRow(**plain(rounded(asdict(counted))))
 
 
 @operation(
@@ -309,13 +311,15 @@ def recall_memories(memory: Memory, ask: RecallMemories, caller: Caller) -> Reco
         memory_types=ask.memory_types, limit=ask.limit, as_of=ask.as_of, head=ask.head, profile=ask.profile,
         explain=ask.explain, kelly_beside=ask.kelly_beside, parameters=parameters,
     )  # fmt: skip
-    moment = replace(moment, notes=(*notes, *moment.notes))
+    hidden = [hidden_text(found.hidden)] if found.hidden else []
+    moment = replace(moment, notes=(*notes, *moment.notes, *hidden))
     return Recollected(
         **basis_of(handle.agent.id, moment), profile=query.profile,
         unit=found.evidence.unit.phrase(query.currency), situation=SituationRow(**plain(query.situation)),
         ranked=[ranked_row(item, query.currency) for item in found.ranked],
         warnings=[warned_row(item, query.currency) for item in found.warnings],
-        evidence=evidence_row(found.evidence), beliefs=[ranked_row(item, query.currency) for item in found.beliefs],
+        evidence=evidence_row(found.evidence, query.claims_count),
+        beliefs=[ranked_row(item, query.currency) for item in found.beliefs],
         near_misses=[ranked_row(item, query.currency) for item in found.near_misses],
         worth_testing=[
             UntestedBelief(belief=belief_row(u.belief, query.currency), why=u.why, plan=SuggestedPlan(**plain(u.plan)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from memtape.core.brief.short_ids import expand_short_ids
+from memtape.core.codec import time_text
 from memtape.core.decisions.outcomes import NOT_TAKEN, TRADE_CARD
 from memtape.core.events import BriefNotRecorded, Event
 from memtape.core.fills import Fill, Funding
@@ -210,5 +211,11 @@ def _check_models_decision(memory: Memory, ask: Any) -> None:
     # A simulation has a time of its own.
     if ask.t is not None and handle.agent.mode != "sim" and abs(ask.t - handle.now()) > MAX_DECISION_AGE:
         problems.append(FieldProblem("t", "is not the present: a model's decision counts from now", "Leave it out"))
+    filled = handle.ledger.first_fill_naming(ask.id, ask.order_ids or ())
+    if filled is not None and handle.now() - filled > MAX_DECISION_AGE:
+        # Its stop would become that of a trade whose outcome may be known.
+        problem = f"a fill of {time_text(filled)} names it already: a decision cannot be recorded after its trade"
+        field = "order_ids" if ask.order_ids else "id"
+        problems.append(FieldProblem(field, problem, "Record a decision before its order, or ask the owner to record it"))
     if problems:
         raise Invalid(*problems[0], *problems[1:])

@@ -30,7 +30,7 @@ from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.outcome_units import OutcomeUnit
 from memtape.core.observed import ANY, Situation
 from memtape.core.recall.evidence import MIN_N_EFF, Evidence, rounded
-from memtape.core.recall.explanations import age_phrase
+from memtape.core.recall.explanations import age_phrase, hidden_text
 from memtape.core.recall.reference import Recalled
 
 MINUTE = timedelta(minutes=1)
@@ -60,6 +60,8 @@ def memory_section(inputs: BriefInputs) -> list[BriefLine]:
         shown = {trade.id for trades in shown_signals(inputs) for trade in trades}
         for each in recalled_signals(recalled, warned, inputs.situation, shown):
             lines.append(_belief(each, short) if isinstance(each, Belief) else _signal(each, inputs, short))
+        if recalled.hidden:
+            lines.append(BriefLine(f"- {hidden_text(recalled.hidden)}", keep=LinePriority.EVIDENCE))
     lines += plan_lines(inputs.plans, inputs.proposed_plans, short)
     lines += [_conviction(each, inputs.as_of, short) for each in inputs.convictions]
     events = event_lines(inputs.events, inputs.as_of, inputs.exposures, inputs.currency)

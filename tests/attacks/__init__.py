@@ -1,0 +1,1 @@
+"""Attacks by a model that calls memtape's own tools."""
