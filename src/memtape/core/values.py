@@ -6,6 +6,7 @@ with what to do about it. No unchecked data gets past it.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ MONEY = Context(prec=60)
 ZERO = Decimal(0)
 ONE = Decimal(1)
 REASON_LENGTH = 280
+MAX_WHOLE_NUMBER = 10**38
 
 STRICT = ConfigDict(extra="forbid", revalidate_instances="always")
 
@@ -157,6 +159,38 @@ def read(type_: type[T], data: object, at: str = "") -> T:
         return _adapter(type_).validate_python(data)  # type: ignore[no-any-return, arg-type]
     except ValidationError as error:
         raise invalid_from(error, lambda: _adapter(type_).json_schema(), at) from None  # type: ignore[arg-type]
+
+
+def require_storable(value: object, at: str) -> None:
+    """Raises `Invalid` where data has something that the log cannot hold: NaN, infinity, a lone surrogate, another type.
+
+    >>> require_storable({"k": [1, "a", None, True, 2.5]}, "parameters")
+    >>> require_storable({"k": float("nan")}, "parameters")
+    Traceback (most recent call last):
+    memtape.errors.Invalid: parameters.k: is not a finite number. Give a finite number, or leave it out
+    """
+    if value is None or isinstance(value, bool | datetime):
+        return
+    if isinstance(value, str):
+        if found := _CONTROL.search(value):
+            raise Invalid(at, f"contains a control character (U+{ord(found[0]):04X})", "Remove it")
+    elif isinstance(value, int):
+        if abs(value) > MAX_WHOLE_NUMBER:
+            raise Invalid(at, "has too many digits", "Use at most 38 digits")
+    elif isinstance(value, float | Decimal):
+        if not (value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)):
+            raise Invalid(at, "is not a finite number", "Give a finite number, or leave it out")
+        if isinstance(value, Decimal) and abs(value) > MAX_WHOLE_NUMBER:
+            raise Invalid(at, "has too many digits", "Use at most 38 digits")
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            require_storable(name, at)
+            require_storable(each, f"{at}.{name}")
+    elif isinstance(value, list | tuple):
+        for n, each in enumerate(value):
+            require_storable(each, f"{at}.{n}")
+    else:
+        raise Invalid(at, f"is of a type that cannot be stored ({type(value).__name__})", "Use text, numbers, lists and objects")
 
 
 def invalid_from(error: ValidationError, schema: Callable[[], Mapping[str, Any]], at: str = "") -> Invalid:

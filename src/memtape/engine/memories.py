@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from memtape.core.codec import make_id, plain
 from memtape.core.events import MemoryForgotten
@@ -13,13 +15,14 @@ from memtape.core.items import Item, StoredItem
 from memtape.core.labels import read_side
 from memtape.core.memory.affect import Affect, AffectStep
 from memtape.core.memory.behaviour import Behaviour
+from memtape.core.memory.belief_statement import BeliefStatement
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Correction, Episode
 from memtape.core.observed import Side, Situation
 from memtape.core.original.forms import ScoreForm
 from memtape.core.recall.query import Query, RecallParameters
 from memtape.core.recall.reference import Recalled
-from memtape.core.values import read
+from memtape.core.values import Label, Number, Symbol, read
 from memtape.engine.checks import OrderCheck, check_order
 from memtape.engine.plans import Plans
 from memtape.engine.scope import AgentScope
@@ -31,6 +34,8 @@ from memtape.engine.write.writer import Receipt
 from memtape.errors import Conflict, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.memories import MemoryTables
+
+_Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
 
 
 class Memories:
@@ -49,6 +54,7 @@ class Memories:
     ) -> tuple[Recalled, Query, AnswerBasis]:  # fmt: skip
         """What memory has to say about a situation (default: the present one): ranked memories, warnings, evidence."""
         stated = _situation(situation)
+        symbol, strategy = read(Symbol | None, symbol, at="symbol"), read(Label | None, strategy, at="strategy")  # type: ignore[arg-type]
         question = RecallQuestion(
             situation=stated, stated=stated, symbol=symbol, strategy=strategy, side=None if side is None else read_side(side),
             memory_types=tuple(memory_types), limit=limit, profile=profile, explain=explain, kelly_beside=kelly_beside,
@@ -78,6 +84,8 @@ class Memories:
         head: int | None = None, limit: int = 5,
     ) -> OrderCheck:  # fmt: skip
         """The verdict on an order before it is sent, and everything it rests on."""
+        symbol, strategy = read(Symbol, symbol, at="symbol"), read(Label | None, strategy, at="strategy")  # type: ignore[arg-type]
+        risk_usd, notional_usd = read(_Amount, risk_usd, at="risk_usd"), read(Number | None, notional_usd, at="notional_usd")  # type: ignore[arg-type]
         with self._scope.view(as_of, head) as view:
             return check_order(
                 view, symbol=symbol, side=read_side(side), situation=_situation(situation), strategy=strategy, risk_usd=risk_usd,
@@ -178,7 +186,9 @@ class Memories:
 
     def state_belief(self, belief: Mapping[str, Any]) -> str:
         """State a belief: in such a situation, trades end so. Returns its id; stating it twice changes nothing."""
-        body = plain(dict(belief))
+        checked = plain(read(BeliefStatement, dict(belief)).checked())
+        # A whole number keeps its spelling, because the id is made from it.
+        body = {name: belief[name] if type(belief[name]) is int else value for name, value in checked.items()}
         id_ = str(body.pop("id", None) or make_id("stated", self._scope.agent.id, body))
         with self._scope.writing() as tables:
             now = self._scope.stated_at(tables)

@@ -52,8 +52,9 @@ class Plans:
     def create(self, plan: Mapping[str, Any], *, expiry_days: float = PLAN_DAYS) -> PlanState:
         """Create a plan; creating it twice changes nothing. A model's plan is a proposal until the owner confirms it."""
         agent, data = self._scope.agent, dict(plan)
-        if not 0 < expiry_days <= MAX_PLAN_DAYS:
-            raise Invalid("expiry_days", f"{expiry_days:g} is not a number of days", f"Give one above 0, up to {MAX_PLAN_DAYS}")
+        if isinstance(expiry_days, bool) or not isinstance(expiry_days, int | float) or not 0 < expiry_days <= MAX_PLAN_DAYS:
+            problem = f"{str(expiry_days)[:40]} is not a number of days"
+            raise Invalid("expiry_days", problem, f"Give one above 0, up to {MAX_PLAN_DAYS}")
         # Checked before it has an id, because NaN and infinity have no spelling that an id could be made of.
         checked = read(Plan, {"id": "unnamed", **data}).checked()
         id_ = data.get("id") or make_id("plan", agent.id, plain({k: v for k, v in data.items() if k != "expires_at"}))

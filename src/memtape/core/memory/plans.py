@@ -16,11 +16,9 @@ stopped first.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -29,7 +27,7 @@ from memtape.core.codec import canonical
 from memtape.core.ids import PlanId
 from memtape.core.memory.predicate import Predicate, holds, read_predicate
 from memtape.core.memory.situation import Candle
-from memtape.core.values import KEY, STRICT, Key, Label, Line, Time, clean_text, read
+from memtape.core.values import KEY, STRICT, Key, Label, Line, Time, clean_text, read, require_storable
 from memtape.errors import Invalid
 
 Action = Literal["force_exit", "skip_trade", "reduce", "adjust_param", "alert"]
@@ -72,22 +70,15 @@ class Plan:
 
     def checked(self) -> Plan:
         """Returns the plan if its predicates and parameters are valid. Raises `Invalid` if one is not."""
-        _refuse_not_finite("parameters", self.parameters)
+        require_storable(self.parameters, "parameters")
         read_predicate(self.trigger, at="trigger_condition")
         if self.expire_when is not None:
             read_predicate(self.expire_when, at="expire_when")
+        require_storable(self.trigger, "trigger_condition")
+        require_storable(self.expire_when, "expire_when")
         if self.action == "reduce" and (self.size_factor is None or self.size_factor >= 1):
             raise Invalid("planned_action.size_factor", "a plan to reduce needs a factor below 1", "Give it, like 0.5 for half")
         return self
-
-
-def _refuse_not_finite(at: str, value: object) -> None:
-    """Raises `Invalid` where a parameter is NaN or infinite: the log has no spelling for such a number."""
-    if isinstance(value, float | Decimal) and not math.isfinite(value):
-        raise Invalid(at, "is not a finite number", "Give a finite number, or leave it out")
-    inner = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
-    for name, each in inner:
-        _refuse_not_finite(f"{at}.{name}", each)
 
 
 class PlanState(NamedTuple):
