@@ -94,16 +94,16 @@ class _DayLabels:
         found = ([i for i in day if i in known] for day in sorted_days(days))
         self.by_day = [day for day in found if day]
         self.shares = [sum(i in group for i in day) / len(day) for day in self.by_day]
-        middle = mean(self.shares)
-        off = [share - middle for share in self.shares]
-        square = math.fsum(map(mul, off, off))
-        even = square <= 1e-9 * len(off)  # each day has the same share, so no day is comparable with others
-        self.alike_forwards = [] if even else [one / square for one in _with_itself(off)]
-        self._off, self._square = off, square
+        self._middle = mean(self.shares)
+        self._square = math.fsum((share - self._middle) ** 2 for share in self.shares)
+        self.alike_forwards = self.likeness(self.shares)
 
-    @property
-    def alike_backwards(self) -> list[float]:
-        return [one / self._square for one in _circular(self._off, self._off[::-1])] if self.alike_forwards else []
+    def likeness(self, shifted: Sequence[float]) -> list[float]:
+        """Returns the correlation of the shares with others, for each shift of these; none if each day has the same share."""
+        n = len(self.shares)
+        if self._square <= 1e-9 * n:
+            return []
+        return [(both - n * self._middle * self._middle) / self._square for both in shifted_sums(shifted, self.shares)]
 
     @property
     def freedom(self) -> float:
@@ -114,12 +114,13 @@ class _DayLabels:
 
     def error(self, sums: Sequence[float]) -> float:
         """Returns the error of the sum of outcomes by label, from how alike days are that lie near each other."""
-        days = len(sums)
-        near, together = nearness(days), _with_itself(sums)
-        square = math.fsum(k * alike * both for k, alike, both in zip(near, self.alike_forwards, together, strict=True)) / days
+        days, row = len(sums), [*sums, *sums]
+        near = [(by, kept * self.alike_forwards[by]) for by, kept in enumerate(nearness(days)[: days // 2 + 1]) if kept]
+        # Each distance but none counts twice, for the days before and after.
+        square = 2.0 * math.fsum(k * sum(map(mul, sums, row[by : by + days])) for by, k in near) - sum(map(mul, sums, sums))
+        lost = 2.0 * math.fsum(k * self.alike_forwards[by] for by, k in near)
         # Centring makes outcomes look less alike, the more so the longer a label lasts.
-        lost = (1.0 + math.fsum(k * alike * alike for k, alike in zip(near, self.alike_forwards, strict=True))) / days
-        return math.sqrt(max(0.0, square) * self._square / max(1.0 - lost, 0.1))
+        return math.sqrt(max(0.0, square / days) * self._square / max(1.0 - lost / days, 0.1))
 
 
 @lru_cache(maxsize=64)
@@ -133,21 +134,18 @@ def nearness(days: int) -> tuple[float, ...]:
     return tuple(max(0.0, 1.0 - min(by, days - by) / reach) for by in range(days))
 
 
-def _circular(one: Sequence[float], other: Sequence[float]) -> list[float]:
-    """Returns the sum of products for each shift of `other` in a circle.
+def shifted_sums(shares: Sequence[float], values: Sequence[float]) -> list[float]:
+    """Returns for each shift of the shares in a circle the sum of the values by them. Days without a share cost nothing.
 
-    >>> _circular([1.0, 0.0, 2.0], [3.0, 0.0, 2.0])
-    [7.0, 6.0, 2.0]
+    >>> shifted_sums([1.0, 0.5, 0.0], [3.0, 4.0, 2.0])
+    [5.0, 3.5, 5.0]
     """
-    row, n = [*other, *other], len(other)
-    return [sum(map(mul, one, row[by : by + n])) for by in range(n)]
-
-
-def _with_itself(values: Sequence[float]) -> list[float]:
-    """Returns the same for a row and itself, of which one half is the mirror image of the other."""
-    row, n = [*values, *values], len(values)
-    half = [sum(map(mul, values, row[by : by + n])) for by in range(n // 2 + 1)]
-    return [half[min(by, n - by)] for by in range(n)]
+    inside = [day for day, share in enumerate(shares) if share]
+    weights, row, n = [shares[day] for day in inside], [*values, *values], len(values)
+    picked = itemgetter(*inside) if len(inside) > 1 else lambda one: tuple(one[day] for day in inside)
+    if all(weight == 1.0 for weight in weights):
+        return [sum(picked(row[n - by : 2 * n - by])) for by in range(n)]
+    return [sum(map(mul, weights, picked(row[n - by : 2 * n - by]))) for by in range(n)]
 
 
 def day_shifts(values: Sequence[float], days: Sequence[Hashable], question: GroupQuestion) -> LabelShifts | None:
@@ -158,8 +156,9 @@ def day_shifts(values: Sequence[float], days: Sequence[Hashable], question: Grou
     trades, total = sum(counts), math.fsum(sums)
     usual = _error_factor(len(question.inside), trades)
     shifted: list[float] = []
-    for shares, likeness in ((labels.shares, labels.alike_forwards), (labels.shares[::-1], labels.alike_backwards)):
-        for inner, picked, alike in zip(_circular(counts, shares), _circular(sums, shares), likeness, strict=False):
+    backwards = labels.shares[::-1]
+    for shares, likeness in ((labels.shares, labels.alike_forwards), (backwards, labels.likeness(backwards))):
+        for inner, picked, alike in zip(shifted_sums(shares, counts), shifted_sums(shares, sums), likeness, strict=False):
             if abs(alike) < MAX_LIKENESS and 0.0 < inner < trades:
                 apart = picked / inner - (total - picked) / (trades - inner)
                 # Days have more or fewer trades: a difference of few trades is scaled to that of as many as the group has.
