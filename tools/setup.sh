@@ -78,9 +78,9 @@ pip() { "$bin/python" -m pip --disable-pip-version-check "$@"; }
 
 packages=$(grep -c '^[a-z0-9].*==' $lock)
 if [ "$stage" = run ]; then
-    step "2/3 installing what running needs: up to $packages packages, about 250 MB (make test adds what the tests need)"
+    step "2/3 installing what running needs: about $packages packages, 210 MB"
 else
-    step "2/3 installing what the tests need too: up to $packages packages, about 1.5 GB (make run needs less)"
+    step "2/3 installing what the tests need too: about $packages packages, 1.5 GB"
 fi
 
 # uv first, by pip, as the lock says: its lines go from "uv==" to the first that does not end in a backslash.

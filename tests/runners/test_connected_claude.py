@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,3 +87,24 @@ def test_claude_code_makes_the_loop_with_the_block_that_connect_wrote(
         (decision,) = desk.ledger.decisions()
         shown = execute(memory, "list_shown_briefs", {"agent": "desk"})["shown"]
         assert len(shown) == 1 and (decision.decision.symbol, other.head().seq) == ("BTC", 0)
+
+
+def test_claude_code_accepts_the_printed_command_and_reaches_the_server(
+    server: ClaudeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, home = tmp_path / "project", tmp_path / "home with a blank"
+    project.mkdir()
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    # A blank in a path must survive the shell.
+    made = CliRunner().invoke(app, ["connect", "claude-code", "--db", str(home / "desk.db"), "--json"])
+    program, *words = shlex.split(json.loads(made.stdout)["command"])
+    environment = environment_at(server, home) | {"PATH": "/usr/bin:/bin"}
+
+    def claude(*words: str) -> str:
+        command = [str(bundled_claude()), *words]
+        done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, timeout=120, check=True)
+        return done.stdout
+
+    assert program == "claude" and "memtape" in claude(*words)
+    assert "Connected" in claude("mcp", "list")

@@ -18,6 +18,7 @@ from memtape.engine import Memory
 from memtape.sim import demo
 from memtape.sim.demo_documents import fill_documents
 from memtape.surfaces.registry import execute
+from tests.web.test_answers import client_of
 
 AGENTS = [agent.name for agent in demo.DEMO_AGENTS]
 
@@ -153,3 +154,13 @@ def test_a_second_filling_of_a_store_adds_nothing(store: Memory) -> None:
     heads = {agent: store.agent(agent).head() for agent in AGENTS}
     demo.fill_demo(store)
     assert {agent: store.agent(agent).head() for agent in AGENTS} == heads
+
+
+def test_the_page_calls_a_lesson_luck_only_where_it_was_compared_with_chance(store: Memory) -> None:
+    for agent in AGENTS:
+        with client_of(store) as client:
+            page = client.get(f"/agents/{agent}/lessons").text
+        cards = re.findall(r'<li class="lesson".*?</li>', page, re.DOTALL)
+        described = [card for card in cards if "not tested against chance" in card]
+        assert described and not any("could be luck" in card for card in described), agent
+        assert all("could be luck" in card for card in cards if "could be chance" in card), agent

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import socket
 import subprocess
 import sys
 import tomllib
@@ -17,6 +19,7 @@ from typer.testing import CliRunner, Result
 
 import memtape
 from memtape.errors import Invalid
+from memtape.surfaces.cli.demo_store import demo_greeting, demo_progress
 from memtape.surfaces.cli.main import app
 from memtape.surfaces.config_text import add_server, remove_server, undo_edit
 from memtape.surfaces.mcp_clients import CLIENTS
@@ -222,6 +225,15 @@ def test_init_prints_the_block_of_connect(home: Path) -> None:
     assert shown == json.loads(run("claude-code", "--db", "desk.db").stdout)
 
 
+def test_the_greeting_of_the_demo_has_the_command_of_connect(home: Path) -> None:
+    store = str(home / "demo.db")
+    with memtape.open(store) as memory:
+        memory.create_skill("breakout")
+        memory.create_agent("tech-breakout", skill="breakout", mode="sim")
+    command = json.loads(run("claude-code", "--agent", "tech-breakout", "--db", store, "--json").stdout)["command"]
+    assert command in [line.strip() for line in demo_greeting("http://127.0.0.1:8765", store)]
+
+
 def test_without_a_script_beside_the_interpreter_the_module_is_started(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bare = home / "python"
     bare.symlink_to(sys.executable)
@@ -239,6 +251,49 @@ def test_the_printed_command_starts_from_any_folder_without_a_path(home: Path) -
         input=json.dumps(hello) + "\n", capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "memtape", done.stderr
+
+
+# ---- the first minutes -------------------------------------------------------------------------------------------------
+
+
+def test_filling_the_demo_counts_all_agents_as_one_whole_and_says_so_without_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    seen: list[tuple[int, int]] = []
+    ticks = demo_progress(lambda done, total: seen.append((done, total)), ["a", "b"])
+    for agent in ("a", "b"):
+        for done in (5, 10):
+            ticks(agent, done, 10)
+    assert seen == [(5, 20), (10, 20), (15, 20), (20, 20)]
+    assert capsys.readouterr().err.splitlines() == ["  a (1 of 2): 100 %", "  b (2 of 2): 100 %"]
+
+
+def test_a_busy_port_is_reported_before_the_demo_is_filled(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        done = CliRunner().invoke(app, ["serve", "--demo", "--db", "demo.db", "--port", str(port)])
+    assert done.exit_code == 3 and f"make run PORT={port + 1}" in done.output
+    assert not list(home.glob("demo.db*"))
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_make_run_takes_a_port_and_installs_only_what_running_needs(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    for name in (
+        "Makefile",
+        "pyproject.toml",
+        "requirements.lock",
+        "requirements-run.lock",
+        "tools/setup.sh",
+        "tools/build_minilm.py",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(root / name, tmp_path / name)
+    done = subprocess.run(["make", "-n", "run", "PORT=9000"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "setup.sh run" in done.stdout and "setup.sh test" not in done.stdout and "--port 9000" in done.stdout
+    assert (
+        "setup.sh test" in subprocess.run(["make", "-n", "test"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    )
 
 
 # ---- any text ----------------------------------------------------------------------------------------------------------

@@ -99,8 +99,12 @@ def chance_words(p_value: float, passes: bool, groups: int, kind: str = "group")
     'Chance alone gives a difference like this in 0.04 % of histories: rare enough with 12 groups tested.'
     >>> chance_words(0.05, False, 1, "stated belief")
     'Chance alone gives a difference like this in 5 % of histories: not rare enough with 1 stated belief tested.'
+    >>> chance_words(0.999, False, 4)
+    'Chance alone gives a difference like this in 100 % of histories: not rare enough with 4 groups tested.'
     """
-    often = "in less than 0.01 %" if p_value < 1e-4 else f"in {100 * p_value:.2g} %"
+    # Two digits of 99.9 would be written as 1e+02.
+    share = "100" if p_value >= 0.995 else f"{100 * p_value:.2g}"
+    often = "in less than 0.01 %" if p_value < 1e-4 else f"in {share} %"
     tested = f"{groups} {kind}{'' if groups == 1 else 's'} tested"
     return f"Chance alone gives a difference like this {often} of histories: {'' if passes else 'not '}rare enough with {tested}."
 

@@ -23,7 +23,8 @@ def fill_demo_store(db: str | None, owner: str | None) -> str:
     target = Path(db or Path.home() / ".memtape" / "demo.db").expanduser().absolute()
     if target.exists():
         return str(target)
-    say(f"Filling the demo store {target}: {len(DEMO_AGENTS)} simulated agents on five years of daily prices, under a minute.")
+    say(f"Filling the demo store {target}:")
+    say(f"{len(DEMO_AGENTS)} simulated agents on five years of daily prices, in under a minute.")
     part = target.with_name(target.name + ".part")
     for leftover in target.parent.glob(part.name + "*"):
         leftover.unlink()
@@ -71,6 +72,8 @@ def demo_greeting(at: str, store: str) -> list[str]:
         "Next:",
         f"  1. open {at}/ and look at an agent's trades",
         f"  2. {program} trades --agent {agent} --db {store}",
-        f"  3. {claude_command_line(server_command(store, agent))}",
-        f"     (another program: {program} connect cursor --agent {agent} --db {store})",
+        "  3. connect Claude Code:",
+        f"     {claude_command_line(server_command(store, agent))}",
+        "     or another program:",
+        f"     {program} connect cursor --agent {agent} --db {store}",
     ]

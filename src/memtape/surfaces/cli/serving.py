@@ -53,7 +53,7 @@ def serve(
             if demo:
                 fill_demo_documents(memory, str(where))
             at = f"http://{host}:{listener.getsockname()[1]}"
-            say(_greeting(at, memory.url, demo))
+            say(_greeting(at, memory.url, agent, demo))
 
             def rows() -> int:
                 return sum(memory.agent(each.id).head().seq for each in memory.agents())
@@ -93,11 +93,13 @@ def _scheduled_run(memory: Memory, agent: str, slot: datetime) -> None:
     conduct_run(memory, run_host(memory), agent, RunTask(kind="scheduled", prompt=prompt, slot=slot), wait_seconds=0)
 
 
-def _greeting(at: str, url: str, demo: bool) -> str:
+def _greeting(at: str, url: str, agent: str | None, demo: bool) -> str:
     lines = [
         f"memtape serves {at}",
         f"  data   {url}",
-        f"  pages  {at}/   HTTP {at}/v1 (OpenAPI: /v1/openapi.json)   MCP {at}/mcp",
+        f"  pages  {at}/",
+        f"  HTTP   {at}/v1 (OpenAPI: /v1/openapi.json)",
+        f"  MCP    {at}/mcp" + (f" (agent {agent})" if agent else "?agent=NAME"),
     ]
     if demo:
         lines += demo_greeting(at, url.removeprefix("sqlite:///"))
