@@ -234,7 +234,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 # - A check names an event by its title in quotes, because the title is somebody's text, and lists events by today's names.
 # - `equity` of the state, and the equity of which a check's `risk_share` is a share, left out deposits and withdrawals. Both are
 #   now the account's; `equity_without_flows` is the old figure. A test below says so.
-# - A question for a strategy that no memory has is answered with a note that names those that exist. It is left out here.
+# - A question for a strategy that no memory has is answered with a note that names those that exist.
 EQUITY_WITHOUT_FLOWS = [
     ("get_agent_state", {"agent": "desk", "history": 3}),
     ("get_agent_state", {"agent": "desk", "as_of": "2026-05-21T11:00:00Z", "head": 24, "history": 3}),
@@ -264,8 +264,6 @@ def test_every_answer_of_a_store_made_by_0_1_is_the_same(opened: Callable[..., A
         if (name, data) in CORRECTED_SINCE:
             continue
         now = json.loads(json.dumps(ask(memory, name, data)))
-        if isinstance(now, dict) and "notes" in answer and "notes" in now:
-            now["notes"] = [note for note in now["notes"] if not str(note).startswith("no memory of the strategy ")]
         if difference := first_difference(answer, now):
             different.append(f"{name} {json.dumps(data)}: {difference}")
     told = "\n".join(different[:20])
