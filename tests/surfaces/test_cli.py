@@ -141,8 +141,8 @@ def test_a_context_may_be_written_as_pairs(db):
     [
         (["trades", "--agent", "gild"], "--agent: there is no agent 'gild'. Did you mean gold?"),
         (["agents", "create", "x", "--skill", "brekout"], "--skill: there is no skill 'brekout'. Did you mean breakout?"),
-        (["trades", "--agent", "gold", "--strategy", "brekout"], "Did you mean breakout?"),
-        (["trades", "--agent", "gold", "--session", "lundon"], "--session: no trade has the session 'lundon'. Did you mean london?"),
+        (["trades", "--agent", "gold", "--strategy", "brekout"], "no memory of the strategy 'brekout'; did you mean breakout?"),
+        (["trades", "--agent", "gold", "--session", "lundon"], "no memory has session 'lundon'; known: asia, newyork, overlap"),
         (["recall", "--agent", "gold", "--symbol", "glod"], "did you mean GOLD?"),
         (["decisions", "--agent", "gold", "--symbol", "glod"], "did you mean GOLD?"),
         (["brief", "--agent", "gold", "--symbol", "glod"], "did you mean GOLD?"),

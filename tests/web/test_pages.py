@@ -52,7 +52,7 @@ def test_a_trader_goes_from_the_agents_to_one_trade_and_back(visit: Come, floor:
     figures = here.text(".tiles")
     assert f"{spelled(did.net_pnl_usd)} USD" in figures and f"n = {did.n} closed" in figures
     assert f"{did.wins} won, {did.losses} lost" in figures
-    assert f"n = {did.n_r} trades with a stop" in figures
+    assert f"n = {did.n_r} trades with R" in figures
     assert f"{total} of {total} trades" in here.text("#trades [role=status]")
     keep(here, "agent")
 
