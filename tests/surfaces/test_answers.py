@@ -82,7 +82,7 @@ def test_only_free_forms_are_objects_without_fields():
         for place in objects_without_fields(result_schema(known), name)
     }
     # Figures of a report, a recalled plan, parameters of a plan, the input of a tool, a JSON schema.
-    assert bare == {"figures", "memory", "parameters", "input", "answer_schema"}
+    assert bare == {"figures", "memory", "parameters", "input", "answer_schema", "changes"}
 
 
 @dataclass(frozen=True)
