@@ -62,7 +62,9 @@ class ReflectionAnswer(Basis):
     contradicts: Annotated[list[BeliefRow], Field(description="beliefs that it contradicts")]
     plans: Annotated[list[PlanRow], Field(description="plans made from it, or fired at its entry")]
     similar: Annotated[list[RankedItem], Field(description="earlier trades in similar situations")]
-    corrections: Annotated[list[CorrectionRow], Field(description="what was stated about it later, oldest first")]
+    corrections: Annotated[
+        list[CorrectionRow], Field(description="what was stated about it later, oldest first", default_factory=list)
+    ]
 
 
 @operation(

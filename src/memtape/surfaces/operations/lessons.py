@@ -11,6 +11,7 @@ from memtape.core.lessons.reflection import Lesson, compare_lessons, lessons_for
 from memtape.core.memory.episodes import Teach
 from memtape.core.values import Key, Label, Line
 from memtape.errors import Conflict
+from memtape.plugs.models import KEY_SETTINGS
 from memtape.surfaces.answer_models import Answer
 from memtape.surfaces.answers import ReceiptAnswer, optional_time_text, receipt_answer, rounded_figure
 from memtape.surfaces.questions import AsOf, OfAgent, agent_of
@@ -289,9 +290,6 @@ def _two_notes(handle: AgentMemory, earlier: str | None, later: str | None) -> t
     return own[min(place + 1, len(own) - 1)].note, last
 
 
-UNPAID_MODEL = "stats"
-
-
 class Reflect(OfAgent):
     """How to reflect."""
 
@@ -315,7 +313,8 @@ def reflect_now(memory: Memory, ask: Reflect, caller: Caller) -> ReflectAnswer:
 
     If the model fails, the previous note stays active and the answer says so. After three failures in a row memtape chooses.
     """
-    if ask.model not in (None, UNPAID_MODEL):
+    # A name that is no model's is refused as such, whoever asks.
+    if ask.model is not None and ask.model.partition("/")[0] in KEY_SETTINGS:
         caller.require_owner("choose the model that words lessons (a model may choose stats, or leave it to the skill)")
     handle = memory.agent_for_writing(ask.agent)
     done = handle.lessons.reflect_if_due() if ask.only_if_due else handle.lessons.reflect(model=ask.model, asked_by=caller.role)
