@@ -62,7 +62,7 @@ def test_the_tools_of_a_run_act_for_its_own_agent_alone():
     refused = tool.call({"agent": "silver", "symbol": "BTC", "action": "sell"})
     assert refused.is_error and "another agent" in refused.text
     assert desk.memory.agent("silver").ledger.decisions() == []
-    assert not tool.call({"agent": "gold", "symbol": "BTC", "action": "sell"}).is_error
+    assert not tool.call({"agent": "gold", "symbol": "BTC", "action": "sell", "reason": "lower high"}).is_error
 
 
 def test_a_misfit_answer_is_asked_once_more_and_then_fits():

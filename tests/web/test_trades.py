@@ -53,12 +53,10 @@ def page_of_the_ledger(memory: Memory, agent: str, query: TableQuery) -> dict[st
     pages = max(-(-len(passing) // ROWS_PER_PAGE), 1)
     page = min(query.page, pages)
     closed = [trade for trade in passing if trade.status == "closed"]
-    # The totals of all trades are the figures of the agent, which count money alone.
-    counted = passing if query.filtered else [trade for trade in passing if trade.net_pnl_usd is not None]
     return {
         "rows": [trade_row(trade) for trade in ordered[(page - 1) * ROWS_PER_PAGE : page * ROWS_PER_PAGE]],
         "n": len(passing), "of": len(every), "page": page, "pages": pages,
-        "won": sum(outcome(trade) == "win" for trade in counted), "lost": sum(outcome(trade) == "loss" for trade in counted),
+        "won": sum(outcome(trade) == "win" for trade in passing), "lost": sum(outcome(trade) == "loss" for trade in passing),
         "open": len(passing) - len(closed), "net": sum((trade.net_pnl_usd or Decimal(0) for trade in closed), Decimal(0)),
     }  # fmt: skip
 
