@@ -229,7 +229,7 @@ def test_no_percentage_is_given_of_an_equity_that_nobody_stated(tmp_path: Path) 
         affect = memory.agent(agent).memories.affect()
         assert affect.assumption == ("" if equity else ", assuming 10,000")
         text = memory.agent(agent).briefs.make().brief.text
-        assert ("% from the peak, assuming 10,000" in text) is (equity is None)
+        assert ("%, assuming 10,000)" in text) is (equity is None)
 
 
 def test_the_starting_equity_of_an_existing_agent_is_not_changed(tmp_path: Path) -> None:

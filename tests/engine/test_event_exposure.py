@@ -205,7 +205,7 @@ def lines_ahead(agent: AgentMemory, **asked: Any) -> list[str]:
 
 def test_a_brief_says_what_an_event_ahead_meant_to_the_market_of_an_open_position(memory: Memory, desk: AgentMemory) -> None:
     assert lines_ahead(desk, symbol="XAUUSD") == [
-        '- Ahead: "CPI m/m" (USD, high impact) in 180 minutes; your XAUUSD long ($200) in the 2 h after 4 such events: '
+        '- Ahead: "CPI m/m" (USD, high impact) in 3 hours; your XAUUSD long ($200) in the 2 h after 4 such events: '
         "range 1.60 %, move 0.80 % (medians), worst for it -2.00 %"
     ]
 

@@ -302,7 +302,7 @@ class Memory:
         if make or name == DEFAULT_AGENT:
             with self.resources.reading(OWNER_STREAM) as tables:
                 exists = find_agent(tables, name) is not None
-                if not exists and id is None and (others := agent_ids(tables)):
+                if not exists and id is None and not make and (others := agent_ids(tables)):
                     raise Unknown("agent", "agent", name, other_agents(others, name))
                 has_skill = bool(skill_versions(tables, DEFAULT_AGENT))
             if not exists:
