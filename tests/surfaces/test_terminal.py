@@ -31,7 +31,6 @@ FILE = REAL / "nof1_alpha_arena_s1_trades_2025-10.csv.gz"
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The demo, with something of each kind that a command lists."""
-    pytest.importorskip("bokeh_sampledata")
     db = str(tmp_path_factory.mktemp("demo") / "demo.db")
     filled = CliRunner().invoke(app, ["demo", "--db", db])
     assert filled.exit_code == 0, filled.output

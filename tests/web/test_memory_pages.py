@@ -412,7 +412,7 @@ def test_a_claim_that_no_broker_confirms_has_a_page_that_says_so(visit: Come, tm
         here.at(f"/agents/desk/trades/{id_}")
         assert "XAU long" in here.text("h1") and "Neither the venue's records nor yours have it" in here.text("main")
         here.at("/agents/desk/memory?symbol=")
-        assert "Outcomes: no trades yet." in here.text("#explorer")
+        assert "from n = 0 closed trades." in here.text("#explorer")
 
 
 def test_hostile_words_in_plans_and_beliefs_are_shown_as_words(visit: Come, floor: Memory) -> None:

@@ -27,6 +27,7 @@ from memtape.sim.demo import (
 from memtape.sim.report_markdown import render_report
 from memtape.sim.result import SimResult
 from memtape.sim.run import run_simulation
+from memtape.store.private_files import make_private_folder
 
 if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
@@ -47,7 +48,7 @@ def fill_documents(memory: Memory, folder: str | Path, result: SimResult | None 
     """
     agent, home = memory.agent(DEMO_AGENT.name), Path(folder)
     for path, text in _pages(agent, home, result):
-        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder((home / path).parent)
         (home / path).write_text(text, encoding="utf-8")
     agent.documents.add(home)
     written = {note.id for note in agent.journal.notes(MAX_NOTES)}

@@ -43,8 +43,11 @@ def examine(db: str | None) -> dict[str, Any]:
         kind = _file_system(folder)
         check("file system", kind not in NETWORK, kind or "unknown", "SQLite's locks need a local disk. Move the store")
         exposed = exposed_paths(_own_files(Path(where), db))
-        check("file modes", not exposed, ", ".join(map(str, exposed)) or "private",
-              "Other users of this machine can read them. Run: chmod 600 on the files, 700 on the folders")  # fmt: skip
+        # Files of earlier versions work as before: this is a warning, not a failed check.
+        check("file modes", True, ", ".join(map(str, exposed)) or "private")
+        if exposed:
+            names = ", ".join(map(str, exposed))
+            notes.append(f"file modes: other users can read {names}. Run: chmod 600 on the files, 700 on the folders")
         if not Path(where).exists():
             notes.append(f"there is no store at {where} yet: the first write creates it")
     try:
