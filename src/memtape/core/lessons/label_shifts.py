@@ -5,7 +5,7 @@ They are centred before: each trade less the mean of its own side. `significance
 
 >>> monday = GroupQuestion((0, 5, 10, 15), tuple(range(20)))
 >>> found = day_shifts([2.0, 0.0, -1.0, 1.0, 0.5] * 4, range(20), monday)
->>> len(found.differences), round(found.freedom, 1)  # each week anew: 16 of 20 shifts, forwards and in reverse
+>>> len(found.differences), round(found.freedom, 1)  # the label changes every week: 16 of 20 shifts, both ways
 (32, 16.4)
 """
 

@@ -568,7 +568,7 @@ class Writer:
             raise PermissionDenied("agent", problem, "Try again tomorrow, or ask the owner to record it")
 
     def _author_of(self, kind: str) -> LogAuthor:
-        # The ticks of a simulation come from the paper broker, whoever started it.
+        # The ticks of a simulation come from the paper broker, also if a person started it.
         simulated = kind in ("tick", "more") and self.agent.mode == "sim" and self.author == OWNER_AUTHOR
         return VENUE_AUTHOR if simulated else self.author
 

@@ -313,7 +313,7 @@ def reflect_now(memory: Memory, ask: Reflect, caller: Caller) -> ReflectAnswer:
 
     If the model fails, the previous note stays active and the answer says so. After three failures in a row memtape chooses.
     """
-    # A name that is no model's is refused as such, whoever asks.
+    # A name that is not the name of a model is refused, for the owner and for a model alike.
     if ask.model is not None and ask.model.partition("/")[0] in KEY_SETTINGS:
         caller.require_owner("choose the model that words lessons (a model may choose stats, or leave it to the skill)")
     handle = memory.agent_for_writing(ask.agent)
