@@ -15,19 +15,24 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memtape.core.codec import moment
-from memtape.core.ids import OwnerId
-from memtape.core.items import Position, StoredItem
-from memtape.core.ledger.rounds import KnownBar
-from memtape.core.ledger.versions import TradeVersion
-from memtape.core.observed import Bar
-from memtape.store.cutoff import EVERYTHING, Cutoff
-from memtape.store.database import Params, Row, Session, in_batches
+from memtape.store.cutoff import EVERYTHING
+from memtape.store.database import in_batches
 from memtape.store.kept_memories import KeptMemories
-from memtape.store.rows import COLUMNS, Head, LogRow, PositionRow, added_item
+from memtape.store.rows import COLUMNS, PositionRow, added_item
 from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.ids import OwnerId
+    from memtape.core.items import Position, StoredItem
+    from memtape.core.ledger.rounds import KnownBar
+    from memtape.core.ledger.versions import TradeVersion
+    from memtape.core.observed import Bar
+    from memtape.store.cutoff import Cutoff
+    from memtape.store.database import Params, Row, Session
+    from memtape.store.rows import Head, LogRow
 
 MAX_POSITIONS_KEPT = 500
 MAX_ANSWERS_KEPT = 2000

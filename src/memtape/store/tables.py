@@ -9,14 +9,13 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memtape.core.codec import GENESIS, micros, moment, read_time
-from memtape.core.ids import OwnerId
-from memtape.core.items import Position, StoredItem
+from memtape.core.items import StoredItem
 from memtape.core.ledger.terms import RULES_VERSION
-from memtape.store.cutoff import EVERYTHING, FOREVER, MINE, NEVER, Cutoff
-from memtape.store.database import Session, in_batches
+from memtape.store.cutoff import EVERYTHING, FOREVER, MINE, NEVER
+from memtape.store.database import in_batches
 from memtape.store.rows import (
     COLUMNS,
     KEYS,
@@ -31,6 +30,12 @@ from memtape.store.rows import (
 )
 from memtape.store.schema import TABLES
 from memtape.store.trades import TradeTables
+
+if TYPE_CHECKING:
+    from memtape.core.ids import OwnerId
+    from memtape.core.items import Position
+    from memtape.store.cutoff import Cutoff
+    from memtape.store.database import Session
 
 DAY_MICROS = 86_400_000_000
 _LOG_LIST = ", ".join(COLUMNS["log"][1:])

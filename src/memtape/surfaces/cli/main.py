@@ -15,7 +15,7 @@ import typer
 from memtape.surfaces.cli.briefs import brief, lessons_app
 from memtape.surfaces.cli.cards import cards_app
 from memtape.surfaces.cli.chat import chat
-from memtape.surfaces.cli.commands import add_commands, add_operations, operation_names
+from memtape.surfaces.cli.commands import add_operations, operation_commands, operation_names
 from memtape.surfaces.cli.connect import connect
 from memtape.surfaces.cli.documents import docs_app
 from memtape.surfaces.cli.embedder import embedder_app
@@ -30,7 +30,12 @@ from memtape.surfaces.cli.serving import demo, mcp, serve
 from memtape.surfaces.cli.start import doctor, imports_app, init, preview_or_import
 
 app = command_group(
-    "memtape: the memory of AI trading agents.", cls=root_group(PANELS, lambda word: nearest_commands(word, operation_names()))
+    "memtape: the memory of AI trading agents.",
+    cls=root_group(
+        PANELS,
+        elsewhere=lambda word: nearest_commands(word, operation_names()),
+        more_commands=lambda group: operation_commands(group, open_store),
+    ),
 )
 LINES = {name: line for panel in PANELS.values() for name, line in panel.items()}
 
@@ -150,7 +155,6 @@ for name, function in BY_HAND.items():
     app.command(name, cls=Command, short_help=LINES[name])(function)
 for name, group in GROUPS.items():
     app.add_typer(group, name=name, short_help=LINES[name])
-add_commands(app, GROUPS, open_store)
 add_operations(app, open_store)
 
 
