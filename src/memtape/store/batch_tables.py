@@ -228,9 +228,12 @@ class BatchTables(Tables):
     def all_new(self, names: Iterable[tuple[str, str]]) -> bool:
         """True if no item with one of these (kind, key) is stored, or all that are were taken back."""
         wanted, known = list(names), self._names
-        if known is None or not all(name in known for name in wanted):
-            return super().all_new(wanted)
-        return all(known[name] is None for name in wanted)
+        for name in wanted:
+            if known is None or name not in known:
+                return super().all_new(wanted)
+            if known[name] is not None:
+                return False
+        return True
 
     def put_items(self, rows: Sequence[dict[str, Any]]) -> None:
         """Add items."""
