@@ -80,11 +80,12 @@ def sim(
         terms = SimulationOptions(
             leverage=leverage, funding=funding, participation=participation, limits=option_pairs("limit", limit or [])
         )
+        use = UseLimits(None if max_cost is None else read(Quantity, max_cost, at="max_cost"), max_tokens)
         with progress("sim") as tick:
             found = simulate(
                 memory, bars, strategy, agent=agent, symbol=symbol, fee_bps=fee_bps, slippage_bps=slippage_bps,
                 starting_equity=starting_equity, report=report, on_progress=tick, skill=skill, terms=terms,
-                strict=strict, limits=UseLimits(None if max_cost is None else read(Quantity, max_cost, at="max_cost"), max_tokens),
+                strict=strict, limits=use,
             )  # fmt: skip
         asked = found.pop("asked", [])
         answer(found | ({"asked": asked} if as_json and asked else {}), as_json)
