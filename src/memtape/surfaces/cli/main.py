@@ -71,7 +71,7 @@ def sim(
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Simulate a strategy or a model on your bars, with the same engine calls as live trading."""
-    with reporting(as_json), open_store(db, owner) as memory, progress("sim") as tick:
+    with reporting(as_json), open_store(db, owner) as memory:
         from memtape.core.values import Quantity, read
         from memtape.sim.recorded_model import COST_LIMIT, FAILURES, TOKEN_LIMIT, UseLimits
         from memtape.surfaces.cli.imports import option_pairs
@@ -80,11 +80,13 @@ def sim(
         terms = SimulationOptions(
             leverage=leverage, funding=funding, participation=participation, limits=option_pairs("limit", limit or [])
         )
-        found = simulate(
-            memory, bars, strategy, agent=agent, symbol=symbol, fee_bps=fee_bps, slippage_bps=slippage_bps,
-            starting_equity=starting_equity, report=report, on_progress=tick, skill=skill, terms=terms,
-            strict=strict, limits=UseLimits(None if max_cost is None else read(Quantity, max_cost, at="max_cost"), max_tokens),
-        )  # fmt: skip
+        use = UseLimits(None if max_cost is None else read(Quantity, max_cost, at="max_cost"), max_tokens)
+        with progress("sim") as tick:
+            found = simulate(
+                memory, bars, strategy, agent=agent, symbol=symbol, fee_bps=fee_bps, slippage_bps=slippage_bps,
+                starting_equity=starting_equity, report=report, on_progress=tick, skill=skill, terms=terms,
+                strict=strict, limits=use,
+            )  # fmt: skip
         asked = found.pop("asked", [])
         answer(found | ({"asked": asked} if as_json and asked else {}), as_json)
     if found.get("ended") in (COST_LIMIT, TOKEN_LIMIT):
