@@ -72,6 +72,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "embedder": "List or build the models that compare texts.",
         "conform": "Run a file of golden vectors.",
         "bench": "Measure the performance budgets.",
+        "attack": "Attack copies of test stores as a model could.",
     },
 }
 

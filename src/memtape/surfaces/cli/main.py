@@ -125,6 +125,32 @@ def bench(
             raise typer.Exit(1)
 
 
+@app.command(cls=Command, short_help=LINES["attack"])
+def attack(
+    cases: Annotated[int, typer.Option(min=1, help="How many attacks on each store.")] = 520,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same attacks.")] = 19,
+    desk: Annotated[list[str] | None, typer.Option(help="Only this store: empty, hundred, large or claims.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Attack prepared stores as a model could; your own store is not touched. Exit code 1 if a bar is missed."""
+    with reporting(as_json), progress("attack") as tick:
+        from memtape.lab.attack.report import attack_report, attack_table
+        from memtape.lab.attack.suite import chosen_desks, run_attacks
+
+        found = attack_report(run_attacks(cases, seed, chosen_desks(desk), on_progress=tick), cases, seed)
+        if as_json:
+            answer(found, as_json)
+        else:
+            for line in attack_table(found):
+                typer.echo(line)
+            for each in found["found"]:
+                typer.echo(f"{each['desk']}: {each['family']}: {each['case']}: {each['what']}")
+            for line in found["missed"]:
+                typer.echo(f"missed: {line}")
+        if not found["ok"]:
+            raise typer.Exit(1)
+
+
 @app.command("docs-reference", hidden=True)
 def docs_reference(folder: Annotated[Path, typer.Argument(help="Folder for the pages.")]) -> None:
     """Write the reference pages."""
