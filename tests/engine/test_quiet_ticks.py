@@ -19,7 +19,7 @@ from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Bar, Decision, HeldPosition, Tick
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.write import writer
-from memtape.engine.write.writer import observed_json, quiet_tick_json
+from memtape.engine.write.observed_json import observed_json, quiet_tick_json
 from memtape.plugs.clock import FixedClock
 from memtape.store.schema import TABLES
 from tests.effort import examples
