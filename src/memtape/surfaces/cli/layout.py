@@ -52,6 +52,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     },
     "Run": {
         "sim": "Simulate a strategy or a model on your bars.",
+        "validate": "Say whether memory would have helped the sizes of a history.",
         "follow": "Follow a live account until you stop it.",
         "sync": "Read a live account once.",
         "serve": "Serve the pages, HTTP and MCP on this machine.",
