@@ -8,7 +8,7 @@ from memtape.engine.agent import AgentMemory
 from memtape.engine.memory import Memory
 
 if TYPE_CHECKING:
-    from memtape.engine.write.writer import Receipt
+    from memtape.engine.write.log_writer import Receipt
 
 __all__ = ["AgentMemory", "Memory", "Receipt"]
 
@@ -16,7 +16,7 @@ __all__ = ["AgentMemory", "Memory", "Receipt"]
 def __getattr__(name: str) -> Any:
     # The writer is imported when it is needed: a command that only reads starts without it.
     if name == "Receipt":
-        from memtape.engine.write.writer import Receipt
+        from memtape.engine.write.log_writer import Receipt
 
         return Receipt
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

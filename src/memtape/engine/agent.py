@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from memtape.engine.runs import BegunRun, Runs
     from memtape.engine.simulation import SimulationRecord
     from memtape.engine.view.view import View
+    from memtape.engine.write.log_writer import Receipt
     from memtape.engine.write.waiting_ticks import WaitingTicks
-    from memtape.engine.write.writer import Receipt
 
 
 class AgentMemory:

@@ -34,7 +34,7 @@ from memtape.engine.documents.rules import (
 )
 from memtape.engine.view import open_view
 from memtape.engine.view.owner_stream import agent_and_skill
-from memtape.engine.write.writer import Receipt
+from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Conflict, Invalid
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.memories import MemoryTables

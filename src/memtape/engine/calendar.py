@@ -18,7 +18,8 @@ from memtape.core.codec import canonical_plain, digest, make_id, plain, time_tex
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.core.skills import OWNER_AGENT
 from memtape.engine.view.events import events_between, latest_events
-from memtape.engine.write.writer import Receipt, Writer
+from memtape.engine.write.log_writer import Receipt
+from memtape.engine.write.writer import Writer
 from memtape.errors import Unknown
 from memtape.store.cutoff import EVERYTHING
 

@@ -14,7 +14,7 @@ from memtape.core.lessons.reflection import with_expiry
 from memtape.engine.reflection import Reflector, failed_reflections
 from memtape.engine.view.lessons import active_lessons, own_reflections, skill_reflections
 from memtape.engine.view.owner_stream import skill_of
-from memtape.engine.write.writer import Receipt
+from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
 

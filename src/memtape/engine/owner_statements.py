@@ -7,7 +7,8 @@ from typing import Any
 from memtape.core.items import Item
 from memtape.core.skills import OWNER_AGENT
 from memtape.engine.resources import Resources
-from memtape.engine.write.writer import Receipt, Writer
+from memtape.engine.write.log_writer import Receipt
+from memtape.engine.write.writer import Writer
 from memtape.store.tables import Tables
 
 

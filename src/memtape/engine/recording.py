@@ -22,9 +22,8 @@ from memtape.engine.view import open_view
 from memtape.engine.view.agent_config import card_type
 from memtape.engine.view.decisions import decision_card, refuse_closed_gate
 from memtape.engine.view.owner_stream import skill_from_item
-from memtape.engine.write.arrivals import checked_value, complete_value, named_claim
+from memtape.engine.write.arrivals import Arrival, check_time, checked_value, complete_value, expected_names, named_claim
 from memtape.engine.write.quiet_ticks import has_parts
-from memtape.engine.write.writer import Arrival, check_time, expected_names
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.tables import Tables
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from memtape.engine.documents.citations import Citations
     from memtape.engine.runs import BegunRun, Runs
     from memtape.engine.scope import AgentScope
-    from memtape.engine.write.writer import Receipt
+    from memtape.engine.write.log_writer import Receipt
 
 
 class Recording:
@@ -99,7 +98,7 @@ class Recording:
             while len(receipts) < len(prepared):
                 # As many as possible together, then one on which something happens.
                 following = ((tick, self._known_at(tick, now, False)) for tick, _, now in prepared[len(receipts) :])
-                if quiet := self._scope.writer(tables).quiet(following):
+                if quiet := self._scope.quiet_writer(tables).record(following):
                     receipts += quiet
                     continue
                 tick, misfits, now = prepared[len(receipts)]

@@ -17,6 +17,7 @@ from memtape.store.tables import Tables
 
 if TYPE_CHECKING:
     from memtape.engine.view.view import View
+    from memtape.engine.write.quiet_writer import QuietWriter
     from memtape.engine.write.writer import Writer
 
 
@@ -49,6 +50,12 @@ class AgentScope:
         from memtape.engine.write.writer import Writer
 
         return Writer(tables, self.agent, self.resources.clock.now(), self.resources.author)
+
+    def quiet_writer(self, tables: Tables) -> QuietWriter:
+        """The writer of the ticks of a transaction on which nothing happens."""
+        from memtape.engine.write.quiet_writer import QuietWriter
+
+        return QuietWriter(tables, self.agent, self.resources.clock.now(), self.resources.author)
 
     def stated_at(self, tables: Tables) -> datetime:
         """When a statement counts as made: by the clock, or in a simulation at the last moment observed."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from memtape.core.ids import OwnerId
     from memtape.core.items import Position
     from memtape.store.cutoff import Cutoff
-    from memtape.store.database import Session
+    from memtape.store.database import Row, Session
 
 DAY_MICROS = 86_400_000_000
 _LOG_LIST = ", ".join(COLUMNS["log"][1:])
@@ -192,6 +192,10 @@ class Tables(TradeTables):
     def put_items(self, rows: Sequence[dict[str, Any]]) -> None:
         """Add items."""
         self.insert("items", rows)
+
+    def put_tick_items(self, values: Sequence[Row]) -> None:
+        """Add ticks and equity marks as the values of their rows."""
+        self.session.insert("items", COLUMNS["items"], values)
 
     def _stored_items(
         self, where: str, params: dict[str, Any], known: Cutoff, order: str = "at, seq", voided: bool = False

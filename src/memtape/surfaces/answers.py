@@ -15,7 +15,7 @@ from memtape.surfaces.answer_models import Answer, Real, SparseAnswer
 
 if TYPE_CHECKING:
     from memtape.engine.view.view import AnswerBasis
-    from memtape.engine.write.writer import Receipt
+    from memtape.engine.write.log_writer import Receipt
 
 
 def rounded_figure(number: float | None) -> float | None:

@@ -33,7 +33,7 @@ from memtape.core.values import Key, read
 from memtape.documents import workspace_files, write_policy
 from memtape.engine.documents.index_update import embed_documents, index_written
 from memtape.engine.documents.workspace import Documents
-from memtape.engine.write.writer import Receipt
+from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Conflict, Invalid
 from memtape.store.cutoff import EVERYTHING
 

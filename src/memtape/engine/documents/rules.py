@@ -22,7 +22,7 @@ from memtape.documents.search import search_index
 from memtape.documents.snippets import snippet
 from memtape.documents.sources import classify_path, is_readable_folder
 from memtape.engine.documents.reader import DocumentReader
-from memtape.engine.write.writer import Receipt
+from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Invalid, MemtapeError, Unknown
 from memtape.store.cutoff import EVERYTHING
 
