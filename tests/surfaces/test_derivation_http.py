@@ -18,7 +18,8 @@ from starlette.responses import HTMLResponse
 from starlette.testclient import TestClient
 
 from memtape.errors import Conflict, Invalid, Locked, NoStore
-from memtape.surfaces.http import MAX_BODY, build_app, check_bind, listen
+from memtape.surfaces.http import build_app, check_bind, listen
+from memtape.surfaces.http.guard import MAX_BODY
 
 from .desk import DESK, Desk
 from .parity import Program
@@ -96,7 +97,7 @@ def test_the_openapi_document_names_every_operation_with_its_schemas(client):
     document = client.get("/v1/openapi.json").json()
     assert set(document["paths"]) == {"/v1/place_order", "/v1/list_orders", "/v1/make_trouble"}
     post = document["paths"]["/v1/place_order"]["post"]
-    assert (post["operationId"], post["summary"], post["tags"]) == ("place_order", "Place an order.", ["write"])
+    assert (post["operationId"], post["summary"], post["tags"]) == ("place_order", "Place an order.", ["Desk"])
     schemas = document["components"]["schemas"]
     named = post["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
     assert schemas[named]["required"] == ["symbol", "side", "qty"]
@@ -378,7 +379,7 @@ def test_an_application_can_be_started_again(memory):
 
 
 def test_a_write_that_takes_minutes_keeps_only_its_own_key_waiting():
-    from memtape.surfaces.http import IdempotentAnswers
+    from memtape.surfaces.http.idempotency import IdempotentAnswers
 
     async def ask() -> list[str]:
         answers, ended, order = IdempotentAnswers(), anyio.Event(), []

@@ -9,7 +9,8 @@ import memtape
 from memtape.compose import open_memory, store_address, without_password
 from memtape.errors import Invalid, MemtapeError, PermissionDenied
 from memtape.surfaces.caller import Caller
-from memtape.surfaces.http import RequestGuard, Requests
+from memtape.surfaces.http.guard import RequestGuard
+from memtape.surfaces.http.health import Requests
 from memtape.surfaces.registry import find, perform
 
 SECRET = "hunter2-geheim"

@@ -25,7 +25,8 @@ from memtape.store.tables import Tables, streams
 def destroy_agent(resources: Resources, id: str, confirm: str) -> int:
     """Destroy everything that was recorded about an agent. Returns how many log rows lost their payload."""
     if confirm != id:
-        raise Invalid("confirm", f"'{confirm}' is not the id of the agent", f"To delete it, repeat its id: {id}")
+        problem = f"'{confirm}' is not the id of the agent" if confirm else "is missing"
+        raise Invalid("confirm", problem, f"To delete the agent and all its records for good, repeat its id: confirm={id}")
     with resources.writing(OWNER_STREAM) as tables:
         if not tables.items("agent", EVERYTHING, keys=[id]) or tables.items("agent_deleted", EVERYTHING, keys=[id]):
             raise Unknown("id", "agent", id, "List them with list_agents")
@@ -42,7 +43,8 @@ def destroy_agent(resources: Resources, id: str, confirm: str) -> int:
 def destroy_owner(resources: Resources, confirm: str) -> tuple[list[str], int]:
     """Destroy everything that an owner has. Returns the streams, and how many log rows lost their payload."""
     if confirm != resources.owner:
-        problem, fix = f"'{confirm}' is not the name of the owner", f"To erase everything, repeat it: {resources.owner}"
+        problem = f"'{confirm}' is not the name of the owner" if confirm else "is missing"
+        fix = f"To erase everything for good, repeat the owner's name: confirm={resources.owner}"
         raise Invalid("confirm", problem, fix)
     with resources.writing(OWNER_STREAM) as tables:
         names = streams(tables.session, resources.owner)

@@ -68,6 +68,11 @@ class Operation:
     def title(self) -> str:
         return self.name.replace("_", " ").capitalize()
 
+    @property
+    def group(self) -> str:
+        """What it is about: the name of its module."""
+        return self.run.__module__.rpartition(".")[2].replace("_", " ").capitalize()
+
 
 OPERATIONS: dict[str, Operation] = {}
 

@@ -98,7 +98,7 @@ def _greeting(at: str, url: str, agent: str | None, demo: bool) -> str:
         f"memtape serves {at}",
         f"  data   {url}",
         f"  pages  {at}/",
-        f"  HTTP   {at}/v1 (OpenAPI: /v1/openapi.json)",
+        f"  HTTP   {at}/v1 (explained at /docs)",
         f"  MCP    {at}/mcp" + (f" (agent {agent})" if agent else "?agent=NAME"),
     ]
     if demo:

@@ -75,7 +75,7 @@ class DeleteAgent(Ask):
     """Which agent to delete."""
 
     id: Annotated[Slug, Field(description="the agent")]
-    confirm: Annotated[str, Field(max_length=64, description="its id again; this cannot be undone")]
+    confirm: Annotated[str, Field(max_length=64, description="repeat the id of the agent: this cannot be undone")] = ""
 
 
 class Deleted(Answer):
@@ -95,7 +95,7 @@ def delete_agent(memory: Memory, ask: DeleteAgent, caller: Caller) -> Deleted:
 class EraseOwner(Ask):
     """A confirmation."""
 
-    confirm: Annotated[str, Field(max_length=64, description="the owner's name; this cannot be undone")]
+    confirm: Annotated[str, Field(max_length=64, description="repeat the owner's name: this cannot be undone")] = ""
 
 
 @operation(writes=True)
