@@ -10,8 +10,8 @@ from bench.timing import Result, cpu, judge, time_in_turn
 from memtape.core.ids import DecisionId
 from memtape.core.observed import Bar, Bars, Decision, Side
 from memtape.engine.scope import AgentScope
+from memtape.engine.write.arrivals import Arrival
 from memtape.engine.write.outcomes import follow_again
-from memtape.engine.write.writer import Arrival
 from memtape.store.cutoff import EVERYTHING
 
 SETTLE_BAR = 3.0

@@ -21,7 +21,7 @@ from memtape.core.skills import Agent
 from memtape.core.values import MONEY, read
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.proof.log_replay import LogReplay
-from memtape.engine.write.writer import observed_json, payload_json
+from memtape.engine.write.observed_json import observed_json, payload_json
 from memtape.lab.conform import golden_discrepancies, golden_row, golden_totals, ledger_differences
 from memtape.lab.conform import ledger_rows as rows_of
 from memtape.plugs.clock import FixedClock

@@ -40,7 +40,7 @@ def memory(store_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path):
 @pytest.mark.parametrize("kind", CALLS)
 def test_a_flood_is_refused_with_its_count(memory: Memory, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_limits, "MODEL_ROWS_PER_DAY", few := {**model_limits.MODEL_ROWS_PER_DAY, kind: 5})
-    monkeypatch.setattr("memtape.engine.write.writer.MODEL_ROWS_PER_DAY", few)
+    monkeypatch.setattr("memtape.engine.write.log_writer.MODEL_ROWS_PER_DAY", few)
     name, data = CALLS[kind]
     for n in range(3):
         perform(memory, find(name), data(100 + n), OWNER)

@@ -18,8 +18,6 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
-from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -34,44 +32,12 @@ from memtape.surfaces.cli.layout import COMMANDS, PANELS
 from memtape.surfaces.cli.main import app
 from memtape.surfaces.cli.reference import write_reference
 from memtape.surfaces.registry import all_operations
+from tests.docs.pages import BLOCK, PAGES, REFERENCE, ROOT, Block, blocks, commands, compare, named
 from tests.plugs.coach_model import coach
 from tests.plugs.llm_server import llm_server
 
-ROOT = Path(__file__).resolve().parents[2]
-REFERENCE = ROOT / "docs" / "reference"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINKING = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]
-BLOCK = re.compile(r"^```(?P<language>\w+)(?: file=(?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
-
-
-def named(page: Path) -> str:
-    return str(page.relative_to(ROOT))
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block of a page."""
-
-    language: str
-    file: str | None
-    text: str
-    line: int
-
-
-def blocks(page: Path) -> list[Block]:
-    text = page.read_text(encoding="utf-8")
-    return [
-        Block(found["language"], found["file"], found["text"], text.count("\n", 0, found.start()) + 2)
-        for found in BLOCK.finditer(text)
-    ]
-
-
-def commands(console: str) -> Iterator[tuple[str, str]]:
-    """Each command of a console block, and what the page says that it prints."""
-    for part in re.split(r"^\$ ", console.replace("\\\n", " "), flags=re.MULTILINE)[1:]:
-        command, _, printed = part.partition("\n")
-        yield command.strip(), printed
 
 
 class Reader:
@@ -93,14 +59,14 @@ class Reader:
                 exec(compile(block.text, at, "exec"), self.names)
             self.printed = out.getvalue()
         elif block.language == "text":
-            self.compare(at, block.text, self.printed)
+            compare(at, block.text, self.printed)
         elif block.language == "console":
             self.type(at, block.text)
 
     def type(self, at: str, console: str) -> None:
         for command, expected in commands(console):
             if command == "echo $?":
-                self.compare(at, expected, f"{self.ended}\n")
+                compare(at, expected, f"{self.ended}\n")
                 self.ended = 0
                 continue
             assert not self.ended, f"{at}: the command before '{command}' failed: {self.printed}"
@@ -110,13 +76,8 @@ class Reader:
             if done.exception is not None and not isinstance(done.exception, SystemExit):
                 raise done.exception
             self.ended, self.printed = done.exit_code, done.output
-            self.compare(f"{at}: {command}", expected, done.output)
+            compare(f"{at}: {command}", expected, done.output)
         assert not self.ended, f"{at}: the last command failed: {self.printed}"
-
-    @staticmethod
-    def compare(at: str, expected: str, printed: str) -> None:
-        same = OutputChecker().check_output(expected, printed, ELLIPSIS | NORMALIZE_WHITESPACE)
-        assert same or not expected.strip(), f"{at}\nthe page shows:\n{expected}\nit prints:\n{printed}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

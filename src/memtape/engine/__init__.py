@@ -2,6 +2,6 @@
 
 from memtape.engine.agent import AgentMemory
 from memtape.engine.memory import Memory
-from memtape.engine.write.writer import Receipt
+from memtape.engine.write.log_writer import Receipt
 
 __all__ = ["AgentMemory", "Memory", "Receipt"]

@@ -54,10 +54,10 @@ from memtape.engine.view.agent_config import card_type
 from memtape.engine.view.decisions import decision_card, refuse_closed_gate
 from memtape.engine.view.owner_stream import skill_from_item
 from memtape.engine.view.view import View
-from memtape.engine.write.arrivals import checked_value, complete_value, named_claim
+from memtape.engine.write.arrivals import Arrival, check_time, checked_value, complete_value, expected_names, named_claim
+from memtape.engine.write.log_writer import Receipt
 from memtape.engine.write.quiet_ticks import has_parts
 from memtape.engine.write.waiting_ticks import WaitingTicks
-from memtape.engine.write.writer import Arrival, Receipt, check_time, expected_names
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.rows import Head
@@ -163,7 +163,7 @@ class AgentMemory:
             while len(receipts) < len(prepared):
                 # As many as possible together, then one on which something happens.
                 following = ((tick, self._known_at(tick, now, False)) for tick, _, now in prepared[len(receipts) :])
-                if quiet := self._scope.writer(tables).quiet(following):
+                if quiet := self._scope.quiet_writer(tables).record(following):
                     receipts += quiet
                     continue
                 tick, misfits, now = prepared[len(receipts)]

@@ -39,7 +39,8 @@ from memtape.engine.scope import AgentScope
 from memtape.engine.view import open_view
 from memtape.engine.view.owner_stream import agent_and_skill
 from memtape.engine.view.view import View
-from memtape.engine.write.writer import Receipt, Writer
+from memtape.engine.write.log_writer import Receipt
+from memtape.engine.write.writer import Writer
 from memtape.errors import Conflict, Invalid
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.memories import MemoryTables

@@ -20,7 +20,8 @@ from memtape.core.items import OWNER_STREAM, Item, StoredItem
 from memtape.core.skills import OWNER_AGENT
 from memtape.engine.resources import Resources
 from memtape.engine.view.events import events_between, latest_events
-from memtape.engine.write.writer import Receipt, Writer
+from memtape.engine.write.log_writer import Receipt
+from memtape.engine.write.writer import Writer
 from memtape.errors import Unknown
 from memtape.store.cutoff import EVERYTHING, Cutoff
 from memtape.store.tables import Tables

@@ -21,7 +21,7 @@ from memtape.engine.facts import write_facts_shown
 from memtape.engine.resources import Resources
 from memtape.engine.view.facts import owner_facts
 from memtape.engine.view.owner_stream import find_agent, skill_versions, unknown_agent, unknown_skill
-from memtape.engine.write.writer import Receipt
+from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Conflict, Invalid
 from memtape.store.cutoff import Cutoff
 from memtape.store.tables import Tables

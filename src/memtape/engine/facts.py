@@ -37,7 +37,8 @@ from memtape.core.values import Slug, read
 from memtape.engine.resources import Resources
 from memtape.engine.view.facts import fact_named, owner_facts
 from memtape.engine.view.owner_stream import skill_versions, unknown_skill
-from memtape.engine.write.writer import Receipt, Writer
+from memtape.engine.write.log_writer import Receipt
+from memtape.engine.write.writer import Writer
 from memtape.errors import Conflict
 from memtape.store.cutoff import EVERYTHING, Cutoff
 from memtape.store.tables import Tables

@@ -19,13 +19,14 @@ from memtape.engine.documents.citations import Citations, cited_decisions
 from memtape.engine.documents.sync import refresh_pages
 from memtape.engine.scope import AgentScope
 from memtape.engine.view.ledger import listed_imports
-from memtape.engine.write.arrivals import checked_value, complete_value
+from memtape.engine.write.arrivals import Arrival, check_time, checked_value, complete_value
 from memtape.engine.write.batch import Batch
 from memtape.engine.write.learn import learn_from_batch
+from memtape.engine.write.log_writer import Receipt
 from memtape.engine.write.positions import rederive
 from memtape.engine.write.reported_trades import reported_id, revise_reported
 from memtape.engine.write.verification import first_broker_record
-from memtape.engine.write.writer import Arrival, Receipt, Writer, check_time
+from memtape.engine.write.writer import Writer
 from memtape.errors import Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.database import in_batches

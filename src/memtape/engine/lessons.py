@@ -16,7 +16,7 @@ from memtape.engine.reflection import FailedReflection, ReflectionResult, Reflec
 from memtape.engine.scope import AgentScope
 from memtape.engine.view.lessons import ReflectionView, active_lessons, own_reflections, skill_reflections
 from memtape.engine.view.owner_stream import skill_of
-from memtape.engine.write.writer import Receipt
+from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
 

@@ -30,7 +30,7 @@ from memtape.engine.view import memories as reads
 from memtape.engine.view.memories import DEFAULT_TYPES, RecallQuestion
 from memtape.engine.view.view import AnswerBasis, stated_belief
 from memtape.engine.write.corrections import correct_episode, shred_claim
-from memtape.engine.write.writer import Receipt
+from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Conflict, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.memories import MemoryTables

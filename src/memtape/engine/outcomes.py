@@ -14,7 +14,7 @@ from memtape.core.observed import Decision
 from memtape.core.values import read
 from memtape.engine.scope import AgentScope
 from memtape.engine.view.outcomes import decision_outcomes
-from memtape.engine.write.writer import Receipt
+from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Unknown
 from memtape.store.cutoff import EVERYTHING
 

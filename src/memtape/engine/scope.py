@@ -12,6 +12,7 @@ from memtape.core.skills import Agent
 from memtape.engine.resources import Resources
 from memtape.engine.view import open_view
 from memtape.engine.view.view import View
+from memtape.engine.write.quiet_writer import QuietWriter
 from memtape.engine.write.writer import Writer
 from memtape.store.rows import Head
 from memtape.store.tables import Tables
@@ -41,6 +42,10 @@ class AgentScope:
     def writer(self, tables: Tables) -> Writer:
         """The writer of a transaction on the agent's stream, or on the owner's."""
         return Writer(tables, self.agent, self.resources.clock.now(), self.resources.author)
+
+    def quiet_writer(self, tables: Tables) -> QuietWriter:
+        """The writer of the ticks of a transaction on which nothing happens."""
+        return QuietWriter(tables, self.agent, self.resources.clock.now(), self.resources.author)
 
     def stated_at(self, tables: Tables) -> datetime:
         """When a statement counts as made: by the clock, or in a simulation at the last moment observed."""

@@ -160,5 +160,9 @@ class BarTables:
 
     def put_bars(self, bars: Iterable[KnownBar], seq: int) -> None:
         """Add bars that a log row brought."""
-        rows = [bar_values(self.owner, self.stream, known_bar.bar, seq, known_bar.known_at) for known_bar in bars]
-        self.session.insert("bars", COLUMNS["bars"], rows)
+        listed = list(bars)
+        self.put_bar_values(listed, [bar_values(self.owner, self.stream, known.bar, seq, known.known_at) for known in listed])
+
+    def put_bar_values(self, bars: Sequence[KnownBar], values: Sequence[Row]) -> None:
+        """Add bars as the values of their rows."""
+        self.session.insert("bars", COLUMNS["bars"], values)

@@ -13,7 +13,7 @@ from memtape.core.codec import canonical, canonical_plain, decimal_text, micros,
 from memtape.core.decisions.followed import FollowedOutcome
 from memtape.core.events import Discrepancy
 from memtape.core.ids import OwnerId
-from memtape.core.items import Item, StoredItem, body_of
+from memtape.core.items import BarTexts, Item, StoredItem, bar_texts, body_of
 from memtape.core.ledger.excursions import State
 from memtape.core.ledger.position_events import Order
 from memtape.core.ledger.rounds import KnownBar, Round
@@ -129,6 +129,13 @@ def item_row(owner: OwnerId, stream: str, item: Item, seq: int, known_at: dateti
         "ref": item.ref, "batch": batch, "body": body,
         "void_seq": None, "void_at": None,
     }  # fmt: skip
+
+
+def tick_item_values(
+    owner: OwnerId, stream: str, kind: str, key: str, seq: int, at: datetime, known_at: datetime, skill_version: int, body: str
+) -> Row:
+    """A tick, or an equity mark, as the values of its row: the same as `item_row` gives."""
+    return (owner, stream, kind, key, seq, "", "", micros(at), micros(known_at), skill_version, None, None, body, None, None)
 
 
 def added_item(row: Mapping[str, Any]) -> StoredItem:
@@ -302,12 +309,11 @@ def discrepancy_from_row(row: Row) -> Discrepancy:
     return Discrepancy(symbol, leg, moment(at), why, money_of(have), money_of(seen), money_of(price), fill_id or None, **more)
 
 
-def bar_values(owner: OwnerId, stream: str, bar: Bar, seq: int, known_at: datetime) -> Row:
-    """A bar as the values of its row, in the order of its columns."""
-    return (
-        owner, stream, bar.symbol, bar.frame, micros(bar.t0), micros(bar.t1), decimal_text(bar.o), decimal_text(bar.h),
-        decimal_text(bar.l), decimal_text(bar.c), _text_of(bar.v), seq, micros(known_at),
-    )  # fmt: skip
+def bar_values(owner: OwnerId, stream: str, bar: Bar, seq: int, known_at: datetime, texts: BarTexts | None = None) -> Row:
+    """A bar as the values of its row, in the order of its columns; `texts` are its prices and volume, if at hand."""
+    t0, t1 = micros(bar.t0), micros(bar.t1)
+    frame = int((bar.t1 - bar.t0).total_seconds())
+    return (owner, stream, bar.symbol, frame, t0, t1, *(texts or bar_texts(bar)), seq, micros(known_at))
 
 
 def comparable(table: str, row: Row) -> dict[str, Any]:

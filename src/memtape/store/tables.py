@@ -16,7 +16,7 @@ from memtape.core.ids import OwnerId
 from memtape.core.items import Position, StoredItem
 from memtape.core.ledger.terms import RULES_VERSION
 from memtape.store.cutoff import EVERYTHING, FOREVER, MINE, NEVER, Cutoff
-from memtape.store.database import Session, in_batches
+from memtape.store.database import Row, Session, in_batches
 from memtape.store.rows import (
     COLUMNS,
     KEYS,
@@ -187,6 +187,10 @@ class Tables(TradeTables):
     def put_items(self, rows: Sequence[dict[str, Any]]) -> None:
         """Add items."""
         self.insert("items", rows)
+
+    def put_tick_items(self, values: Sequence[Row]) -> None:
+        """Add ticks and equity marks as the values of their rows."""
+        self.session.insert("items", COLUMNS["items"], values)
 
     def _stored_items(
         self, where: str, params: dict[str, Any], known: Cutoff, order: str = "at, seq", voided: bool = False

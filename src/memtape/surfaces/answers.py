@@ -21,7 +21,7 @@ from memtape.core.memory.trade_labels import label_sources
 from memtape.core.recall.evidence import rounded
 from memtape.core.values import MONEY
 from memtape.engine.view.view import AnswerBasis
-from memtape.engine.write.writer import Receipt
+from memtape.engine.write.log_writer import Receipt
 from memtape.store.schema import TRADE_COLUMNS
 from memtape.surfaces.answer_models import Answer, Real, SparseAnswer, answer_model
 

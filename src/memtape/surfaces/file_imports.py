@@ -25,7 +25,7 @@ from memtape.core.fills import Fill
 from memtape.core.observed import ClosedTrade, Observed
 from memtape.core.skills import DEFAULT_AGENT
 from memtape.core.values import Quantity, Slug, read
-from memtape.engine.write.writer import key_of
+from memtape.engine.write.arrivals import key_of
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.import_answers import file_sums, mapping_json, new_agent_note
 from memtape.surfaces.import_checks import (

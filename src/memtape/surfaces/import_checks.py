@@ -11,7 +11,7 @@ from memtape.core.codec import plain, time_text
 from memtape.core.decisions.decision_outcomes import StatedOutcome
 from memtape.core.items import Item, body_of, unpack_items
 from memtape.core.observed import CashFlow, Claim, ClosedTrade, EquityMark, Tick, occurred_at
-from memtape.engine.write.writer import CLOCK_TOLERANCE
+from memtape.engine.write.arrivals import CLOCK_TOLERANCE
 from memtape.errors import FieldProblem, Invalid
 
 if TYPE_CHECKING:

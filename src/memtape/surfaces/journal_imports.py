@@ -14,7 +14,7 @@ from memtape.core.codec import plain
 from memtape.core.memory.plans import Plan
 from memtape.core.observed import Claim, Closing
 from memtape.core.values import ZERO, read
-from memtape.engine.write.writer import CLOCK_TOLERANCE
+from memtape.engine.write.arrivals import CLOCK_TOLERANCE
 from memtape.errors import Invalid
 from memtape.surfaces.import_answers import mapping_json, new_agent_note, totals_json
 from memtape.surfaces.import_checks import drop_changed, drop_future, listed_problems

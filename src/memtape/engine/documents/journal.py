@@ -35,7 +35,7 @@ from memtape.documents.sources import DocumentFolder
 from memtape.engine.documents.index_update import embed_documents, index_written
 from memtape.engine.documents.workspace import Documents
 from memtape.engine.scope import AgentScope
-from memtape.engine.write.writer import Receipt
+from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Conflict, Invalid
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.tables import Tables

@@ -33,7 +33,7 @@ from memtape.engine.documents.index_update import embed_documents, index_written
 from memtape.engine.documents.journal import MODEL_TIER, receipt_of
 from memtape.engine.documents.workspace import Documents
 from memtape.engine.scope import AgentScope
-from memtape.engine.write.writer import Receipt
+from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.tables import Tables

@@ -24,7 +24,7 @@ from memtape.documents.sources import classify_path, is_readable_folder
 from memtape.engine.documents.reader import DocumentReader
 from memtape.engine.scope import AgentScope
 from memtape.engine.view.view import View
-from memtape.engine.write.writer import Receipt
+from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Invalid, MemtapeError, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.tables import Tables

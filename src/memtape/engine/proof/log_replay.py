@@ -37,9 +37,9 @@ from memtape.core.memory.plans import PlanState, changed_plan_state, new_plan_st
 from memtape.core.observed import READERS, Claim, ClosedTrade, Closing, Decision, Observed, Tick
 from memtape.core.skills import Agent
 from memtape.core.values import read
+from memtape.engine.write.arrivals import independent_items
 from memtape.engine.write.reported_trades import ReportedTrades, reported_id
 from memtape.engine.write.verification import is_broker_record
-from memtape.engine.write.writer import independent_items
 from memtape.store.memories import plan_values
 from memtape.store.rows import (
     COLUMNS,

@@ -162,10 +162,11 @@ class ViewAtHead(View):
         }  # fmt: skip
 
     def latest_episodes(self, limit: int, *, symbol: str | None = None, strategy: str | None = None) -> list[Episode]:
-        """The episodes that ended last, oldest first."""
+        """The trades that ended last, oldest first; without claims if they do not count."""
         found = [
             episode for episode in self.episodes()
-            if (strategy is None or episode.strategy == strategy) and (symbol is None or episode.symbol == symbol)
+            if episode.kind == "trade" and (self.claims_count or not episode.claimed)
+            and (strategy is None or episode.strategy == strategy) and (symbol is None or episode.symbol == symbol)
         ]  # fmt: skip
         return sorted(found, key=lambda episode: (episode.exit_at, episode.id))[-limit:]
 

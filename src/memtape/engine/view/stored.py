@@ -224,8 +224,8 @@ class StoredView(View):
         return self.memory_tables.entry_labels(ids, self.as_of)
 
     def latest_episodes(self, limit: int, *, symbol: str | None = None, strategy: str | None = None) -> list[Episode]:
-        """The episodes that ended last, oldest first."""
-        return self.memory_tables.latest(self.as_of, limit, symbol, strategy)
+        """The trades that ended last, oldest first; without claims if they do not count."""
+        return self.memory_tables.latest(self.as_of, limit, symbol, strategy, trades=True, claims=self.claims_count)
 
     def money_unit(self) -> OutcomeUnit:
         """The agent's unit of money, from all its trades known at the moment."""

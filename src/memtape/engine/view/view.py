@@ -284,7 +284,7 @@ class View(ABC):
 
     @abstractmethod
     def latest_episodes(self, limit: int, *, symbol: str | None = None, strategy: str | None = None) -> list[Episode]:
-        """The episodes that ended last, oldest first."""
+        """The trades that ended last, oldest first; without claims if they do not count."""
 
     @abstractmethod
     def money_unit(self) -> OutcomeUnit:

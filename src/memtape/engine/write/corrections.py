@@ -12,7 +12,8 @@ from memtape.core.items import Item
 from memtape.core.memory.shadows import shadow_id
 from memtape.engine.write.batch import Batch
 from memtape.engine.write.learn import learn_from_batch
-from memtape.engine.write.writer import Receipt, Writer
+from memtape.engine.write.log_writer import Receipt
+from memtape.engine.write.writer import Writer
 from memtape.errors import Conflict, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.memories import MemoryTables

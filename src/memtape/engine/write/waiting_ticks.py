@@ -14,7 +14,7 @@ from typing import Protocol
 
 from memtape.core.observed import Tick
 from memtape.engine.resources import Resources
-from memtape.engine.write.writer import Receipt
+from memtape.engine.write.log_writer import Receipt
 
 
 class TickRecorder(Protocol):

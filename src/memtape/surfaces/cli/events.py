@@ -51,13 +51,14 @@ def import_events(
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Preview a file of scheduled events; --commit imports it. Imports are idempotent."""
-    with reporting(as_json), open_store(db, owner) as memory, progress("events") as report:
+    with reporting(as_json), open_store(db, owner) as memory:
         from memtape.surfaces.cli.imports import option_pairs
 
-        found = run_event_import(
-            memory, file, format=form, mapping=option_pairs("map", mapping or []), where=option_pairs("where", where or []),
-            zone=zone, skip_bad=skip_bad, commit=commit, on_progress=report,
-        )  # fmt: skip
+        with progress("events") as report:
+            found = run_event_import(
+                memory, file, format=form, mapping=option_pairs("map", mapping or []), where=option_pairs("where", where or []),
+                zone=zone, skip_bad=skip_bad, commit=commit, on_progress=report,
+            )  # fmt: skip
         answer(found, as_json)
         if not commit and not as_json:
             say("This is a preview; nothing was written. Add --commit to import.")

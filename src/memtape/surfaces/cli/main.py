@@ -28,6 +28,7 @@ from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store,
 from memtape.surfaces.cli.printing import answer, reporting
 from memtape.surfaces.cli.serving import demo, mcp, serve
 from memtape.surfaces.cli.start import doctor, imports_app, init, preview_or_import
+from memtape.surfaces.cli.validation import validate
 
 app = command_group(
     "memtape: the memory of AI trading agents.", cls=root_group(PANELS, lambda word: nearest_commands(word, operation_names()))
@@ -71,7 +72,7 @@ def sim(
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Simulate a strategy or a model on your bars, with the same engine calls as live trading."""
-    with reporting(as_json), open_store(db, owner) as memory, progress("sim") as tick:
+    with reporting(as_json), open_store(db, owner) as memory:
         from memtape.core.values import Quantity, read
         from memtape.sim.recorded_model import COST_LIMIT, FAILURES, TOKEN_LIMIT, UseLimits
         from memtape.surfaces.cli.imports import option_pairs
@@ -80,11 +81,13 @@ def sim(
         terms = SimulationOptions(
             leverage=leverage, funding=funding, participation=participation, limits=option_pairs("limit", limit or [])
         )
-        found = simulate(
-            memory, bars, strategy, agent=agent, symbol=symbol, fee_bps=fee_bps, slippage_bps=slippage_bps,
-            starting_equity=starting_equity, report=report, on_progress=tick, skill=skill, terms=terms,
-            strict=strict, limits=UseLimits(None if max_cost is None else read(Quantity, max_cost, at="max_cost"), max_tokens),
-        )  # fmt: skip
+        use = UseLimits(None if max_cost is None else read(Quantity, max_cost, at="max_cost"), max_tokens)
+        with progress("sim") as tick:
+            found = simulate(
+                memory, bars, strategy, agent=agent, symbol=symbol, fee_bps=fee_bps, slippage_bps=slippage_bps,
+                starting_equity=starting_equity, report=report, on_progress=tick, skill=skill, terms=terms,
+                strict=strict, limits=use,
+            )  # fmt: skip
         asked = found.pop("asked", [])
         answer(found | ({"asked": asked} if as_json and asked else {}), as_json)
     if found.get("ended") in (COST_LIMIT, TOKEN_LIMIT):
@@ -123,6 +126,32 @@ def bench(
             raise typer.Exit(1)
 
 
+@app.command(cls=Command, short_help=LINES["attack"])
+def attack(
+    cases: Annotated[int, typer.Option(min=1, help="How many attacks on each store.")] = 520,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same attacks.")] = 19,
+    desk: Annotated[list[str] | None, typer.Option(help="Only this store: empty, hundred, large or claims.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Attack prepared stores as a model could; your own store is not touched. Exit code 1 if a bar is missed."""
+    with reporting(as_json), progress("attack") as tick:
+        from memtape.lab.attack.report import attack_report, attack_table
+        from memtape.lab.attack.suite import chosen_desks, run_attacks
+
+        found = attack_report(run_attacks(cases, seed, chosen_desks(desk), on_progress=tick), cases, seed)
+        if as_json:
+            answer(found, as_json)
+        else:
+            for line in attack_table(found):
+                typer.echo(line)
+            for each in found["found"]:
+                typer.echo(f"{each['desk']}: {each['family']}: {each['case']}: {each['what']}")
+            for line in found["missed"]:
+                typer.echo(f"missed: {line}")
+        if not found["ok"]:
+            raise typer.Exit(1)
+
+
 @app.command("docs-reference", hidden=True)
 def docs_reference(folder: Annotated[Path, typer.Argument(help="Folder for the pages.")]) -> None:
     """Write the reference pages."""
@@ -136,7 +165,7 @@ def docs_reference(folder: Annotated[Path, typer.Argument(help="Folder for the p
 BY_HAND: dict[str, Callable[..., None]] = {
     "demo": demo, "init": init, "import": preview_or_import, "connect": connect, "doctor": doctor, "brief": brief, "chat": chat,
     "follow": follow, "sync": sync, "serve": serve, "mcp": mcp, "backup": backup, "restore": restore, "export": export,
-    "verify": verify, "rebuild": rebuild, "migrate": migrate,
+    "verify": verify, "rebuild": rebuild, "migrate": migrate, "validate": validate,
 }  # fmt: skip
 GROUPS = {
     "imports": imports_app, "lessons": lessons_app, "docs": docs_app, "cards": cards_app, "events": events_app,

@@ -30,7 +30,7 @@ def open_store(db: str | None, owner: str | None = None) -> Memory:
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on a terminal, nothing when piped."""
+    """A progress bar on a terminal, nothing when piped. Close it before printing: the bar has the last line of the terminal."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return

@@ -60,14 +60,15 @@ def preview_or_import(
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Preview a file of trades, fills, decisions, equity or positions; --commit imports it. Imports are idempotent."""
-    with reporting(as_json), open_store(db, owner) as memory, progress("import") as report:
+    with reporting(as_json), open_store(db, owner) as memory:
         from memtape.surfaces.cli.imports import import_text, option_pairs, run_import
 
-        found = run_import(
-            memory, file, agent=agent, format=form, kind=kind, mapping=option_pairs("map", mapping or []) or None,
-            where=option_pairs("where", where or []) or None, zone=zone, symbol=symbol, skip_bad=skip_bad, commit=commit,
-            on_progress=report, currency=currency, starting_equity=starting_equity, guess=guess,
-        )  # fmt: skip
+        with progress("import") as report:
+            found = run_import(
+                memory, file, agent=agent, format=form, kind=kind, mapping=option_pairs("map", mapping or []) or None,
+                where=option_pairs("where", where or []) or None, zone=zone, symbol=symbol, skip_bad=skip_bad, commit=commit,
+                on_progress=report, currency=currency, starting_equity=starting_equity, guess=guess,
+            )  # fmt: skip
         answer(found if as_json else import_text(found), as_json)
         if not commit and not as_json:
             say("This is a preview; nothing was written. Add --commit to import.")
