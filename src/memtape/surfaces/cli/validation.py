@@ -39,7 +39,8 @@ def validate(
     """Walk a history forward and say whether memory would have helped its sizes."""
     with reporting(as_json), progress("validate") as tick:
         from memtape.lab.validate.history import HistorySource
-        from memtape.lab.validate.study import ValidateOptions, load_sizing, validate_history
+        from memtape.lab.validate.options import ValidateOptions, load_sizing
+        from memtape.lab.validate.study import validate_history
         from memtape.surfaces.cli.imports import option_pairs
 
         source = HistorySource(
