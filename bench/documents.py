@@ -25,7 +25,8 @@ from memtape.documents.chunks import cut_document
 from memtape.documents.index import DocumentIndex
 from memtape.documents.index_writer import Document
 from memtape.documents.question import any_word_query, parse_question
-from memtape.documents.search import Slot, search_index
+from memtape.documents.search import search_index
+from memtape.documents.slots import Slot
 from memtape.documents.sources import DocumentFolder
 from memtape.plugs.embedder import StaticEmbedder
 

@@ -1,19 +1,14 @@
-"""Beliefs and drift: how many beliefs one edge gives, how often luck is believed, and how often a steady agent raises an alarm.
+"""Beliefs: how many beliefs one edge gives, and how often luck is believed.
 
 Histories are simulated. A trade has a regime, a volatility, a session and a side; it wins with the base rate, and where an edge
 was planted, 30 points more often in a trending-up market. Labels are independent from trade to trade, or regime and volatility
 last for days at three trades a day. Luck without an edge is independent, or comes in runs: a hidden state that lasts for days and
 moves the win rate up or down, or outcomes that repeat the one before. The baseline for beliefs is the earlier rule: every group
 that passes Benjamini and Hochberg's gate at 10 % by Fisher's exact test against all trades outside it.
-
-Drift is asked for every 10 trades, as an agent that looks at its behaviour would do: outcomes, risk and time held together. The
-baseline is the earlier rule: Page and Hinkley's test with threshold 10 on each of the three, and CUSUM with threshold 10 on
-outcomes. A sigma is the standard deviation of one trade's figure.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -21,14 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evidence.figures import Figure, Scale
-from memtape.core.memory.behaviour import drift_reports
+from evidence.figures import Figure, Scale, percent_of, share_figure
 from memtape.core.memory.belief_cells import CellCounts, count_cells
 from memtape.core.memory.belief_formation import belief_keys, beliefs_from_counts
 from memtape.core.memory.beliefs import BELIEVED_FROM_TRADES, Belief, accepted_cells, difference_p_value
 from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
-from memtape.core.memory.habits import cusum, page_hinkley
-from memtape.core.statistics import mean, spread
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 LABELS = {
@@ -47,8 +39,8 @@ WinRates = Callable[[np.random.Generator, int], Floats]
 
 
 def study(scale: Scale) -> list[Figure]:
-    """Returns the figures of beliefs and of drift."""
-    return [*_edges(RUNS[scale]), *_luck(RUNS[scale], scale), *_steady(RUNS[scale], scale), *_changes(RUNS[scale])]
+    """Returns the figures of beliefs."""
+    return [*_edges(RUNS[scale]), *_luck(RUNS[scale], scale)]
 
 
 # --- histories -----------------------------------------------------------------------------------------------------------
@@ -149,20 +141,22 @@ def _edges(runs: int) -> list[Figure]:
         long = [edge_result(seed, 1000, lasts, regimes) for seed in range(runs)]
         short = [edge_result(10_000 + seed, 300, lasts, regimes) for seed in range(runs)]
         figures += [
-            _share(f"one edge, 1,000 trades, {words}: at most two beliefs", [one.beliefs <= 2 for one in long], at_least=0.95,
-                   baseline=f"{_mean(one.before <= 2 for one in long)} before, with {np.mean([one.before for one in long]):.0f} "
-                   "beliefs on average"),
-            _share("the same: a mirror image or a part is believed too", [one.mirrored for one in long], at_most=0.10,
-                   baseline=f"{_mean(one.mirrored_before for one in long)} before"),
-            _share("the same: the edge is found", [one.found for one in long], at_least=0.95),
-            _share(f"one edge, 300 trades, {words}: found", [one.found for one in short], at_least=0.80),
+            share_figure(
+                f"one edge, 1,000 trades, {words}: at most two beliefs", [one.beliefs <= 2 for one in long], at_least=0.95,
+                baseline=f"{percent_of(one.before <= 2 for one in long)} before, with "
+                f"{np.mean([one.before for one in long]):.0f} beliefs on average",
+            ),
+            share_figure("the same: a mirror image or a part is believed too", [one.mirrored for one in long], at_most=0.10,
+                         baseline=f"{percent_of(one.mirrored_before for one in long)} before"),
+            share_figure("the same: the edge is found", [one.found for one in long], at_least=0.95),
+            share_figure(f"one edge, 300 trades, {words}: found", [one.found for one in short], at_least=0.80),
         ]  # fmt: skip
     hard = [edge_result(20_000 + seed, 300, 12.0, 4) for seed in range(runs)]
     return [
         *figures,
-        _share("one edge, 300 trades, four regimes that last 4 days: found", [one.found for one in hard]),
-        _share(f"the same, of those with {BELIEVED_FROM_TRADES} trades in that regime, as a belief needs",
-               [one.found for one in hard if one.inside >= BELIEVED_FROM_TRADES], at_least=0.80),
+        share_figure("one edge, 300 trades, four regimes that last 4 days: found", [one.found for one in hard]),
+        share_figure(f"the same, of those with {BELIEVED_FROM_TRADES} trades in that regime, as a belief needs",
+                     [one.found for one in hard if one.inside >= BELIEVED_FROM_TRADES], at_least=0.80),
     ]  # fmt: skip
 
 
@@ -189,163 +183,9 @@ def _luck(runs: int, scale: Scale) -> list[Figure]:
             now.append(bool(believed_now(counts)))
             before.append(bool(believed_before(counts)))
         name = f"no edge, {n:,} trades, {words}: something is believed"
-        figures.append(_share(name, now, at_most=0.10 if has_bar else None, baseline=f"{_mean(before)} before"))
+        figures.append(share_figure(name, now, at_most=0.10 if has_bar else None, baseline=f"{percent_of(before)} before"))
     return figures
 
 
 def _constant(rate: float) -> WinRates:
     return lambda chance, n: np.full(n, rate)
-
-
-# --- drift ---------------------------------------------------------------------------------------------------------------
-
-Draw = Callable[[np.random.Generator, int], Floats]
-
-
-def _bracket(chance: np.random.Generator, n: int) -> Floats:
-    return np.where(chance.random(n) < 1 / 3, 2.0, -1.0)
-
-
-def _heavy(chance: np.random.Generator, n: int) -> Floats:
-    return chance.standard_t(3, n)
-
-
-def _normal(chance: np.random.Generator, n: int) -> Floats:
-    return chance.standard_normal(n)
-
-
-def _alike(chance: np.random.Generator, n: int) -> Floats:
-    """Values with a correlation of 0.15 from one to the next."""
-    noise, values = chance.standard_normal(n) * math.sqrt(1 - 0.15**2), np.zeros(n)
-    for at in range(n):
-        values[at] = noise[at] + (0.15 * values[at - 1] if at else 0.0)
-    return values
-
-
-def _of_bracket(target: float, wins: float) -> Draw:
-    return lambda chance, n: np.where(chance.random(n) < wins, target, -1.0)
-
-
-def _long_tail(chance: np.random.Generator, n: int) -> Floats:
-    """Gains with a long tail: the logarithm is normal."""
-    return np.exp(chance.standard_normal(n)) - math.exp(0.5)
-
-
-_far, _farther, _near = _of_bracket(3.0, 1 / 4), _of_bracket(5.0, 1 / 6), _of_bracket(1 / 3, 3 / 4)
-STEADY: tuple[tuple[str, Draw, Draw], ...] = (
-    ("brackets of -1R and +2R", _bracket, _normal), ("outcomes with heavy tails", _heavy, _normal),
-    ("normal outcomes", _normal, _normal), ("mild autocorrelation in outcomes and risk", _alike, _alike),
-    ("brackets of -1R and +3R", _far, _normal), ("brackets of -1R and +5R", _farther, _normal),
-    ("brackets of -1R and +9R", _of_bracket(9.0, 0.1), _normal), ("brackets of -1R and +R/3", _near, _normal),
-    ("gains with a long tail", _long_tail, _normal),
-)  # fmt: skip
-RISK_SIGMA, HOLD_SIGMA = 0.4, 1.0  # of logarithms
-
-
-def episodes_of(outcomes: Floats, risks: Floats, holds: Floats) -> list[Episode]:
-    """Returns trades with these outcomes in R, logarithms of risk and logarithms of the time held."""
-    found = []
-    for n, (r, risk, hold) in enumerate(zip(outcomes.tolist(), risks.tolist(), holds.tolist(), strict=True)):
-        at = START + timedelta(hours=8 * n)
-        told = EMPTY | {
-            "id": f"t{n:05}", "known_from": at, "entry_at": at - timedelta(minutes=30), "exit_at": at, "pnl_r": r,
-            "risk_share": 0.01 * math.exp(risk), "hold_minutes": 60.0 * math.exp(hold),
-        }  # fmt: skip
-        found.append(Episode(**told))  # type: ignore[arg-type]
-    return found
-
-
-def alarm_now(history: list[Episode]) -> bool:
-    """Returns True if behaviour reports a drift after the last of these trades."""
-    return any(report.detected for report in drift_reports(history))
-
-
-def alarm_before(history: list[Episode]) -> bool:
-    """Returns True if the earlier rule reported one: an alarm of either test within the last 100 trades."""
-    figures = (
-        ([e.pnl_r or 0.0 for e in history], 0.5), ([math.log(e.risk_share or 1.0) for e in history], 0.1),
-        ([math.log((e.hold_minutes or 0.0) + 1.0) for e in history], 0.25),
-    )  # fmt: skip
-    return any(_rings(values, least) for values, least in figures) or _cusum_rings(*figures[0])
-
-
-def _rings(values: list[float], least_spread: float) -> bool:
-    if len(values) < 20:
-        return False
-    unit = max(least_spread, spread(values[:50]))
-    scaled, start, last = [value / unit for value in values], 0, -1
-    while (drift := page_hinkley(scaled[start:])).alarm is not None:
-        last = start + drift.alarm
-        start = last + 1
-    return last >= max(0, len(values) - 100)
-
-
-def _cusum_rings(values: list[float], least_spread: float) -> bool:
-    before, latest = values[:-100], values[-100:]
-    if len(before) < 100:
-        return False
-    middle, unit = mean(before), max(least_spread, spread(before))
-    return cusum([(value - middle) / unit for value in latest]).alarm is not None
-
-
-def _steady(runs: int, scale: Scale) -> list[Figure]:
-    figures = []
-    for at, (words, outcome, figure) in enumerate(STEADY):
-        now, before = [], []
-        for seed in range(runs):
-            chance = np.random.default_rng(10_000_000 + 100_000 * at + seed)
-            history = episodes_of(
-                outcome(chance, 300), RISK_SIGMA * figure(chance, 300), HOLD_SIGMA * _normal(chance, 300)
-            )
-            polls = [history[:n] for n in range(10, 301, 10)]
-            now.append(any(alarm_now(seen) for seen in polls))
-            before.append(any(alarm_before(seen) for seen in polls))
-        name = f"no change, 300 trades polled every 10, {words}: an alarm"
-        # Dependent trades are no steady ones: reported, without a bar.
-        at_most = None if "autocorrelation" in words else 0.15
-        figures.append(_share(name, now, at_most=at_most, baseline=f"{_mean(before)} before"))
-    return figures
-
-
-def _changes(runs: int) -> list[Figure]:
-    """A change by one sigma after 150 trades; 60 trades later the values return."""
-    cases: list[tuple[str, Draw, int, float, float | None]] = [
-        ("brackets of -1R and +2R fall", _bracket, 0, -math.sqrt(2.0), 0.9), ("normal outcomes fall", _normal, 0, -1.0, 0.9),
-        ("brackets of -1R and +2R rise", _bracket, 0, math.sqrt(2.0), 0.9), ("normal outcomes rise", _normal, 0, 1.0, 0.9),
-        ("risk grows", _bracket, 1, RISK_SIGMA, 0.9), ("the time held grows", _bracket, 2, HOLD_SIGMA, 0.9),
-        ("risk shrinks", _bracket, 1, -RISK_SIGMA, 0.9), ("the time held shrinks", _bracket, 2, -HOLD_SIGMA, 0.9),
-        ("brackets of -1R and +3R fall", _far, 0, -math.sqrt(3.0), 0.9),
-        ("brackets of -1R and +3R rise", _far, 0, math.sqrt(3.0), None),
-        ("brackets of -1R and +5R fall", _farther, 0, -math.sqrt(5.0), None),
-        ("brackets of -1R and +5R rise", _farther, 0, math.sqrt(5.0), None),
-        ("outcomes with heavy tails fall", _heavy, 0, -math.sqrt(3.0), None),
-        ("outcomes with mild autocorrelation fall", _alike, 0, -1.0, None),
-    ]  # fmt: skip
-    figures = []
-    for at, (words, outcome, which, by, bar) in enumerate(cases):
-        found, ended, before = [], [], []
-        for seed in range(runs):
-            chance = np.random.default_rng(20_000_000 + 100_000 * at + seed)
-            parts = [outcome(chance, 290), RISK_SIGMA * _normal(chance, 290), HOLD_SIGMA * _normal(chance, 290)]
-            parts[which][150:210] += by
-            history = episodes_of(*parts)
-            if alarm_now(history[:150]):
-                continue  # a false alarm, which is counted above
-            found.append(any(alarm_now(history[:n]) for n in (160, 170, 180)))
-            before.append(any(alarm_before(history[:n]) for n in (160, 170, 180)))
-            ended.append(not alarm_now(history))
-        baseline = f"{_mean(before)} before, with the false alarms above"
-        name = f"{words} by one sigma after 150 trades: noticed within 30"
-        figures.append(_share(name, found, at_least=bar, baseline=baseline))
-        figures.append(_share("the same, back after 60 trades: no alarm 80 trades later", ended, at_least=0.90))
-    return figures
-
-
-def _share(
-    name: str, hits: list[bool], at_most: float | None = None, at_least: float | None = None, baseline: str = ""
-) -> Figure:
-    return Figure(name, float(np.mean(hits)), len(hits), "share of histories", at_most, at_least, baseline)
-
-
-def _mean(hits: Iterable[bool]) -> str:
-    return f"{100 * float(np.mean(list(hits))):.0f} %"

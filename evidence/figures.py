@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,3 +48,20 @@ class Figure:
         if self.unit.startswith("share of "):
             return f"{100 * value:.1f} %".replace(".0 %", " %")
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def share_figure(
+    name: str, hits: Sequence[bool], at_most: float | None = None, at_least: float | None = None, baseline: str = ""
+) -> Figure:
+    """Returns the share of histories in which something happened."""
+    return Figure(name, sum(hits) / len(hits), len(hits), "share of histories", at_most, at_least, baseline)
+
+
+def percent_of(hits: Iterable[bool]) -> str:
+    """Returns how often something happened, in words.
+
+    >>> percent_of([True, False, False, False])
+    '25 %'
+    """
+    counted = list(hits)
+    return f"{100 * sum(counted) / len(counted):.0f} %"

@@ -8,24 +8,23 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from memtape.core.codec import digest
 from memtape.core.ledger.terms import RULES_VERSION
-from memtape.documents.search import SLOTS, Slot
+from memtape.documents.slots import SLOTS, Slot
 from memtape.engine import Memory
 from memtape.engine.resources import ESTIMATED, TokenCounter
 from memtape.errors import Invalid
 from memtape.plugs.clock import Clock, SystemClock
 from memtape.plugs.embedder import Embedder, EmbedderSources, embedder_of, embedder_with_id
-from memtape.plugs.models import Model, ModelAccess, model_access, model_of
-from memtape.plugs.prices import parse_prices
 from memtape.settings import SETTINGS
 from memtape.store.addresses import is_libpq_string, is_postgres
 from memtape.store.addresses import without_password as without_password
 from memtape.store.database import Database
 
 if TYPE_CHECKING:
+    from memtape.plugs.models import Model, ModelAccess
     from memtape.runners.protocol import Runner
 
 
@@ -147,7 +146,7 @@ def slot() -> Slot:
     named = setting("MEMTAPE_SLOT")
     if named not in SLOTS:
         raise Invalid("MEMTAPE_SLOT", f"there is no slot '{named}'", f"Set one of {', '.join(SLOTS)}")
-    return cast(Slot, named)
+    return named
 
 
 def embedder(name: str | None = None) -> Embedder | None:
@@ -185,6 +184,9 @@ def _sources() -> EmbedderSources:
 
 def model(name: str) -> Model:
     """Returns a model by name, with its price and the address and the key that are set for its provider."""
+    from memtape.plugs.models import model_of
+    from memtape.plugs.prices import parse_prices
+
     url, key = _provider_setting(name, "MEMTAPE_{}_URL"), _provider_setting(name, "{}_API_KEY")
     return model_of(name, base_url=url, api_key=key, prices=parse_prices(setting("MEMTAPE_PRICES")))
 
@@ -199,6 +201,9 @@ def runner(name: str, model: str | None = None, clock: Clock | None = None) -> R
     from memtape.runners.choose import RunnerSources, runner_of
 
     def access(named: str) -> ModelAccess:
+        from memtape.plugs.models import model_access
+        from memtape.plugs.prices import parse_prices
+
         url, key = _provider_setting(named, "MEMTAPE_{}_URL"), _provider_setting(named, "{}_API_KEY")
         return model_access(named, base_url=url, api_key=key, prices=parse_prices(setting("MEMTAPE_PRICES")))
 

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from memtape.documents.backtests import similar_reports
 from memtape.documents.index import DocumentIndex
-from memtape.documents.search import SLOTS, search_index
+from memtape.documents.search import search_index
+from memtape.documents.slots import SLOTS
 from memtape.documents.sources import DocumentFolder
 from memtape.lab.retrieval import evaluate_retrieval, evaluate_span_retrieval
 from memtape.plugs.embedder import StaticEmbedder

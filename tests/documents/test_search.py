@@ -13,7 +13,8 @@ from memtape.documents.index import DocumentIndex
 from memtape.documents.index_writer import Document
 from memtape.documents.question import MAX_WORDS, any_word_query, choose_words, parse_question
 from memtape.documents.result_caps import PassageCandidate, ResultCaps, pick_results
-from memtape.documents.search import SLOTS, search_index
+from memtape.documents.search import search_index
+from memtape.documents.slots import SLOTS
 from memtape.errors import Invalid
 from memtape.plugs.embedder import StaticEmbedder
 from tests.documents.desk import NOON, Letters, put

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memtape.engine import agent as agent_module
+from memtape.engine import recording as recording_module
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.registry import all_operations, perform
 from tests.engine.desk_with_history import CLOCK, desk_with_history
@@ -24,7 +24,7 @@ def test_a_crash_while_the_shown_brief_is_recorded_leaves_no_tick(memory, monkey
         raise PowerFailure
 
     with monkeypatch.context() as broken:
-        broken.setattr(agent_module, "write_shown", fail)
+        broken.setattr(recording_module, "write_shown", fail)
         with pytest.raises(PowerFailure):
             agent.observe(TICK, shown=shown)
     assert agent.head() == before and agent.briefs.shown() == []

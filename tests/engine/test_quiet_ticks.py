@@ -39,7 +39,7 @@ class Account:
         self.price = dict.fromkeys(self.symbols, D(100))
         self.held: dict[str, tuple[Decimal, Decimal]] = {}  # quantity and entry price
         self.late: list[Bar] = []
-        self.fills = 0
+        self.fills = self.orders = self.ordered = 0
 
     def ticks(self, n: int) -> list[Tick]:
         found: list[Tick] = []
@@ -96,10 +96,17 @@ class Account:
         if now:
             self.held[symbol] = now, px if before[0] * now <= 0 else before[1]
         at = t - (timedelta(hours=5) if self.odd() else timedelta(minutes=30))
-        return Fill(id=f"f{self.fills}", t=at, symbol=symbol, side=side, qty=qty, px=px, fee=D("0.1"))
+        return Fill(id=f"f{self.fills}", t=at, symbol=symbol, side=side, qty=qty, px=px, fee=D("0.1"), order_id=f"o{self.fills}")
 
     def decision(self, symbol: str) -> Decision:
         px, passes = self.price[symbol], self.chance.random() < 0.5
+        if self.chance.random() < 0.5:
+            # Mere words, with an order that the next fill belongs to, or an earlier one.
+            self.orders += 1
+            named, taken = self.fills if self.odd() else self.fills + 1, self.ordered
+            self.ordered = named
+            ids = (f"x{self.orders}",) if named == taken and not self.odd() else (f"o{named}", f"x{self.orders}")
+            return Decision(symbol=symbol, action="buy", reason=f"Words {self.orders}", order_ids=ids)
         return Decision(
             symbol=symbol, action="no_trade" if passes else "buy", side="long", stop=px * D("0.98"), target=px * D("1.02"),
             frame="1h", reason="A level",
@@ -142,7 +149,7 @@ def test_any_account_is_recorded_alike_tick_by_tick_and_together(seed: int, size
 
 
 def test_both_stores_record_a_disordered_account_alike_tick_by_tick_and_together(store_url: str) -> None:
-    rows = assert_recorded_alike(store_url, Account(3, 0.03).ticks(120), 50)
+    rows = assert_recorded_alike(store_url, Account(7, 0.03).ticks(120), 50)
     assert len(rows["trades"]) > 3 and rows["outcomes"] and rows["discrepancies"] and rows["positions"]
 
 
@@ -160,7 +167,8 @@ def test_most_ticks_of_a_calm_account_are_written_together(monkeypatch: Any) -> 
     with agent_of(":memory:", "o") as agent:
         agent.observe_ticks(ticks)
         assert agent.head().seq == 100
-    assert one_by_one == [ticks[0].id, *(tick.id for tick in ticks[1:] if tick.fills or tick.decision)]
+    assert one_by_one == [ticks[0].id, *(tick.id for tick in ticks[1:] if tick.fills or any(d.stop for d in tick.decisions))]
+    assert any(tick.decision and tick.id not in one_by_one for tick in ticks)
 
 
 def test_plans_are_judged_at_every_tick() -> None:
@@ -176,7 +184,7 @@ def test_plans_are_judged_at_every_tick() -> None:
 
 
 prices = st.decimals("0.01", 10_000, places=4)
-held = st.builds(HeldPosition, qty=prices, entry_px=prices | st.none(), mark=prices | st.none(), leg=st.sampled_from(["", 'L"1']))
+held = st.builds(HeldPosition, qty=prices, entry_px=prices | st.none(), mark=prices | st.none(), leg=st.sampled_from(["", 'L"1']), leverage=prices | st.none(), rate=prices | st.none())
 
 
 @settings(max_examples=examples(60, 2_000))

@@ -1,4 +1,4 @@
-"""A small version of the study of beliefs and drift: twenty histories of each kind."""
+"""Small versions of the studies of beliefs and of drift: twenty histories of each kind."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+import evidence.drift
 from evidence.beliefs import EDGE, believed_before, believed_now, labels, mirrors, study, trades
 from evidence.figures import Figure
 from memtape.core.memory.belief_cells import count_cells
@@ -14,7 +15,7 @@ from memtape.core.memory.belief_cells import count_cells
 
 @pytest.fixture(scope="module")
 def figures() -> list[Figure]:
-    return study("small")
+    return [*study("small"), *evidence.drift.study("small")]
 
 
 def test_every_bar_of_the_study_is_kept_as_far_as_twenty_histories_can_tell(figures):

@@ -13,11 +13,11 @@ import memtape
 from memtape.core.ledger.trades import Trade
 from memtape.engine import Memory
 from memtape.engine.view.stored import StoredView
-from memtape.surfaces.answers import trade_row
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.operations.ledger import get_ledger
 from memtape.surfaces.questions import AsOf
 from memtape.surfaces.registry import execute
+from memtape.surfaces.trade_answers import trade_row
 from memtape.surfaces.web import trades
 from memtape.surfaces.web.display import visible
 from memtape.surfaces.web.figures import agent_card

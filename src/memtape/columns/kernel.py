@@ -15,19 +15,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memtape.columns.index import NOT_POSITIVE, POSITIVE, R_SOURCES, UNKNOWN, Bools, Columns, Floats, Rows
+from memtape.columns.index import NOT_POSITIVE, POSITIVE, R_SOURCES, UNKNOWN
 from memtape.core.codec import micros
-from memtape.core.memory.outcome_units import OutcomeUnit
-from memtape.core.memory.situation import DRAWDOWN_BANDWIDTH, LABELS, Labels, relative
+from memtape.core.memory.situation import DRAWDOWN_BANDWIDTH, LABELS, relative
 from memtape.core.memory.situation import UNKNOWN_MATCH as HALF
-from memtape.core.observed import ANY, Level, Situation
+from memtape.core.observed import ANY
 from memtape.core.original.likeness import NUMBERS_7_4
-from memtape.core.recall.query import Profile, Query
+
+if TYPE_CHECKING:
+    from memtape.columns.index import Bools, Columns, Floats, Rows
+    from memtape.core.memory.outcome_units import OutcomeUnit
+    from memtape.core.memory.situation import Labels
+    from memtape.core.observed import Level, Situation
+    from memtape.core.recall.query import Profile, Query
 
 SCORE_MARGIN: Final = 1e-9  # relative; the true error is below 1e-12
 FLOAT32_SCORE_MARGIN: Final = 1e-4  # the same with Q in float32

@@ -16,14 +16,17 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memtape.columns.index import LEVELS, Columns, Floats, Rows
+from memtape.columns.index import LEVELS
 from memtape.columns.kernel import picked_rows
 from memtape.core.recall.ranking import CAPPED_FROM_TIER
+
+if TYPE_CHECKING:
+    from memtape.columns.index import Columns, Floats, Rows
 
 Places = NDArray[np.intp]
 Parts = list[NDArray[Any]]

@@ -10,12 +10,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memtape.columns.index import Bools, Columns
+if TYPE_CHECKING:
+    from memtape.columns.index import Bools, Columns
 
 
 def names_present(codes: NDArray[Any], names: Sequence[str], mask: Bools) -> tuple[str, ...]:

@@ -21,17 +21,16 @@ from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memtape.columns import kernel, weights
-from memtape.columns.index import OPEN_END, R_SOURCES, Bools, Columns, Floats, Rows
+from memtape.columns.index import OPEN_END, R_SOURCES
 from memtape.columns.kernel import FLOAT32_SCORE_MARGIN, SCORE_MARGIN, picked_rows, row_count
 from memtape.columns.leaders import (
     RANKED_DIRECTLY_ROWS,
-    Parts,
-    Places,
     best,
     drop_duplicates,
     leaders,
@@ -42,23 +41,37 @@ from memtape.columns.leaders import (
     source_group_codes,
 )
 from memtape.core.codec import micros, moment
-from memtape.core.memory.beliefs import Belief
-from memtape.core.memory.episodes import Episode, RSource
+from memtape.core.memory.episodes import Episode
 from memtape.core.memory.outcome_units import MIN_LOSSES, NO_UNIT, OutcomeUnit
 from memtape.core.recall.evidence import (
     RECENT_TRADES,
-    ComparedSize,
-    Evidence,
-    EvidenceSums,
     compared_sizes,
     evidence_from_sums,
     evidence_unit,
 )
-from memtape.core.recall.query import PlanMemory, Profile, Query, RecallParameters, situation_similarity
-from memtape.core.recall.ranking import MAX_NEAR_MISSES, Ranking, Yardstick, rank_memories
-from memtape.core.recall.reference import Recalled, assemble_recall, literal_best, ranks_own_r, sharpe_of, source_qualities
+from memtape.core.recall.query import RecallParameters, situation_similarity
+from memtape.core.recall.ranking import MAX_NEAR_MISSES, Yardstick, rank_memories
+from memtape.core.recall.reference import assemble_recall, literal_best, ranks_own_r, sharpe_of, source_qualities
 from memtape.core.recall.scoring import SIGMA_FLOOR, SIGMA_UNKNOWN, retrieval_strength, sigma_known
-from memtape.core.recall.warnings import FADING_DAYS, FADING_EXPONENT, MIN_SIMILARITY, LossWarning, find_warnings, warning_unit
+from memtape.core.recall.warnings import FADING_DAYS, FADING_EXPONENT, MIN_SIMILARITY, find_warnings, warning_unit
+
+if TYPE_CHECKING:
+    from memtape.columns.index import Bools, Columns, Floats, Rows
+    from memtape.columns.leaders import (
+        Parts,
+        Places,
+    )
+    from memtape.core.memory.beliefs import Belief
+    from memtape.core.memory.episodes import RSource
+    from memtape.core.recall.evidence import (
+        ComparedSize,
+        Evidence,
+        EvidenceSums,
+    )
+    from memtape.core.recall.query import PlanMemory, Profile, Query
+    from memtape.core.recall.ranking import Ranking
+    from memtape.core.recall.reference import Recalled
+    from memtape.core.recall.warnings import LossWarning
 
 Key = tuple[str, int]  # id and known_from in microseconds
 Fetch = Callable[[list[Key]], Sequence[Episode]]

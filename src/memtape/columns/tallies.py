@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memtape.columns.index import LEVELS, POSITIVE, R_SOURCES, UNKNOWN, Columns
+from memtape.columns.index import LEVELS, POSITIVE, R_SOURCES, UNKNOWN
 from memtape.columns.kernel import outcome_column
 from memtape.core.codec import micros, moment
 from memtape.core.memory.belief_cells import (
@@ -31,14 +31,20 @@ from memtape.core.memory.belief_cells import (
     CellCounts,
     CellEvidence,
     CellKey,
-    Conditions,
     StatedTally,
     Tally,
 )
-from memtape.core.memory.beliefs import StatedBelief
 from memtape.core.memory.outcome_units import MIN_LOSSES, OutcomeUnit, pick_unit
-from memtape.core.memory.predicate import EQUALITY, MEMBERSHIP, AllOf, AnyOf, Condition, Not, Predicate, conditions, holds
+from memtape.core.memory.predicate import EQUALITY, MEMBERSHIP, AllOf, AnyOf, Condition, Not, conditions, holds
 from memtape.core.observed import ANY
+
+if TYPE_CHECKING:
+    from memtape.columns.index import Columns
+    from memtape.core.memory.belief_cells import (
+        Conditions,
+    )
+    from memtape.core.memory.beliefs import StatedBelief
+    from memtape.core.memory.predicate import Predicate
 
 Flags = NDArray[np.bool_]
 Whole = NDArray[np.int64]

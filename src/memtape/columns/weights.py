@@ -10,15 +10,20 @@ more than the six digits in which they leave.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from memtape.columns.index import R_SOURCES, Bools, Columns, Floats, Ints, Rows
+from memtape.columns.index import R_SOURCES
 from memtape.columns.kernel import by_stop, outcome_column, picked_rows
 from memtape.core.codec import moment
 from memtape.core.memory.outcome_units import OutcomeUnit
 from memtape.core.recall.evidence import BINS, MIN_N_EFF, NEGLIGIBLE_R, EvidenceSums, ShadowSummary, WeightedSums
-from memtape.core.recall.query import Query
+
+if TYPE_CHECKING:
+    from memtape.columns.index import Bools, Columns, Floats, Ints, Rows
+    from memtape.core.recall.query import Query
 
 NEAR, FINE = 1e-6, 64  # how near to half the weight we look closer, and into how many parts an R is cut to find it
 BIN_EDGES_R = (-8.0, 8.0)

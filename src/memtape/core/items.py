@@ -6,7 +6,7 @@ cash flow, equity mark and decision in it. An item is recognised by its (kind, k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -40,6 +40,7 @@ from memtape.core.observed import (
 from memtape.core.values import read
 
 Position = tuple[str, str]  # symbol, leg
+BarTexts = tuple[str, str, str, str, str | None]  # of a bar, as they are stored and hashed: o, h, l, c, v
 MAX_STATEMENTS = 1_000_000  # of instruments in one log row; numbers them over all rows
 TICK_BODY = ("id", "marks", "positions", "rates", "t")  # what the item of a tick stores; its other parts are items of their own
 OWNER_STREAM = "@owner"  # the stream of what belongs to no agent: skills, agents, the calendar
@@ -64,7 +65,7 @@ def unpack_items(value: Observed) -> list[Item]:
         case Tick():
             items = [_tick_item(value)]
             for decision in value.decisions:
-                items += _decision_items(decision, value.id)
+                items += decision_items(decision, value.id)
             parts: list[Observed] = [*value.fills, *value.funding, *value.cash_flows]
             parts += [*(value.splits or ()), *(value.dividends or ())]
             for part in parts:
@@ -96,7 +97,7 @@ def unpack_items(value: Observed) -> list[Item]:
         case CashFlow():
             return [Item("flow", value.id, value.t, value)]
         case Decision():
-            return _decision_items(value, None)
+            return decision_items(value, None)
         case Claim():
             assert value.trade_id is not None and value.entry_at is not None
             content = f"c:{claim_content_id(value)}"
@@ -106,11 +107,6 @@ def unpack_items(value: Observed) -> list[Item]:
             return [Item("closing", value.trade_id, value.exit_at, value, "", value.trade_id)]
         case Bars():
             return []
-
-
-def items_of_quiet(tick: Tick) -> list[Item]:
-    """The items of a tick that brings no parts: the tick itself and its equity mark."""
-    return [_tick_item(tick)] if tick.equity is None else [_tick_item(tick), _equity_item(tick, tick.equity)]
 
 
 def _tick_item(tick: Tick) -> Item:
@@ -132,7 +128,8 @@ def close_claim(claim: Claim, closing: Closing) -> Claim:
                    reflection=closing.reflection or claim.reflection, mae=closing.mae)  # fmt: skip
 
 
-def _decision_items(decision: Decision, tick: str | None) -> list[Item]:
+def decision_items(decision: Decision, tick: str | None) -> list[Item]:
+    """The items of a decision: its own, and one for each of its orders."""
     assert decision.id is not None and decision.t is not None
     own = Item("decision", decision.id, decision.t, decision, decision.symbol or "", "", tick)
     return [own, *(Item("order", order, decision.t, None, ref=decision.id) for order in decision.order_ids)]
@@ -153,15 +150,21 @@ def bars_digest(bars: Iterable[Bar]) -> str:
     return digest("\n".join(sorted([_bar_line(bar) for bar in bars])))
 
 
-def _bar_line(bar: Bar) -> str:
-    prices = [decimal_text(bar.o), decimal_text(bar.h), decimal_text(bar.l), decimal_text(bar.c)]
+def bar_texts(bar: Bar) -> BarTexts:
+    """The prices and the volume of a bar as they are stored and hashed."""
     volume = None if bar.v is None else decimal_text(bar.v)
-    return f"{bar.symbol}|{time_text(bar.t0)}|{time_text(bar.t1)}|{[*prices, volume]}"
+    return decimal_text(bar.o), decimal_text(bar.h), decimal_text(bar.l), decimal_text(bar.c), volume
 
 
-def delivery_digest(bars: Iterable[KnownBar]) -> str:
-    """One hash for the new bars of a value, with the time at which each became known."""
-    return digest("\n".join(sorted([f"{digest(_bar_line(known.bar))}|{time_text(known.known_at)}" for known in bars])))
+def _bar_line(bar: Bar, texts: BarTexts | None = None) -> str:
+    return f"{bar.symbol}|{time_text(bar.t0)}|{time_text(bar.t1)}|{[*(texts or bar_texts(bar))]}"
+
+
+def delivery_digest(bars: Sequence[KnownBar], texts: Sequence[BarTexts] | None = None) -> str:
+    """One hash for the new bars of a value, with the time at which each became known; `texts` are theirs, if at hand."""
+    every = [bar_texts(known.bar) for known in bars] if texts is None else texts
+    lines = [f"{digest(_bar_line(k.bar, own))}|{time_text(k.known_at)}" for k, own in zip(bars, every, strict=True)]
+    return digest(lines[0] if len(lines) == 1 else "\n".join(sorted(lines)))
 
 
 def body_of(item: Item) -> Any:
@@ -277,6 +280,30 @@ def in_log_order(items: Iterable[StoredItem]) -> list[StoredItem]:
         known[item.kind, item.key] = min(item.known_at, known.get((item.kind, item.key), item.known_at))
     found = [replace(item, voided_at=until[place]) for place, item in enumerate(listed)]
     return [item for item in found if item.voided_at is None or item.voided_at > item.known_at]
+
+
+def each_in_log_order(items: Iterable[StoredItem]) -> Iterator[StoredItem]:
+    """The same as `in_log_order`, one item after the other. The items are gone through several times.
+
+    >>> from datetime import UTC
+    >>> day = [datetime(2026, 3, n, tzinfo=UTC) for n in range(1, 5)]
+    >>> first = StoredItem(1, "flow", "c1", day[0], day[0], 1, "", "", None, {}, voided_at=day[3])
+    >>> items = [first, replace(first, key="c2", voided_at=None), replace(first, seq=3, known_at=day[1], voided_at=None)]
+    >>> list(each_in_log_order(items)) == in_log_order(items)
+    True
+    """
+    # Few items are ever taken back. Only these and the others of their keys can change.
+    names = {(item.kind, item.key) for item in items if item.voided_at is not None}
+    if not names:
+        yield from items
+        return
+    changed = in_log_order(item for item in items if (item.kind, item.key) in names)
+    kept = {(item.kind, item.key, item.seq): item for item in changed}
+    for item in items:
+        if (item.kind, item.key) not in names:
+            yield item
+        elif (now := kept.get((item.kind, item.key, item.seq))) is not None:
+            yield now
 
 
 def snapshot_view(

@@ -28,7 +28,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from memtape.documents import lexical
 from memtape.documents.answering_model import AnsweringModel, EmbedderById, choose_model, is_ready_in_all, passages_have
@@ -37,12 +37,11 @@ from memtape.documents.fusion import FUSIONS, Arm, ArmScores, Fusion, arm_weight
 from memtape.documents.index import DocumentIndex
 from memtape.documents.question import ParsedQuestion, parse_question
 from memtape.documents.result_caps import BULK_TYPES, PassageCandidate, ResultCaps, pick_results
+from memtape.documents.slots import SLOTS, Slot
 from memtape.documents.snippets import snippet
 from memtape.errors import Invalid
 from memtape.plugs.embedder import Embedder
 
-Slot = Literal["sqlite_fts", "hybrid_embeddings"]
-SLOTS = ("sqlite_fts", "hybrid_embeddings")
 POOL_SIZE = 200  # candidates of each arm
 MAX_HITS = 100
 EXTRA_CANDIDATES = 5  # looked up beyond the limit before falling back to all candidates

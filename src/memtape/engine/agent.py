@@ -8,88 +8,176 @@ agent.briefs      what the agent is shown                       agent.proposals 
 agent.imports     files, previewed, committed, undone           agent.runs        executions, session, re-examinations
 agent.outcomes    what became of decisions                      agent.events      exposure to the calendar
 agent.view()      one transaction, one cutoff                   agent.simulation  terms of a simulation, answers of its model
+
+A capability is imported when it is first used, so that a command starts with no more than it needs. What is recorded goes through
+`recording.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from datetime import datetime
-from typing import Any, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from memtape.core.authors import LogAuthor
-from memtape.core.codec import make_id
-from memtape.core.decisions.cards import fit_card
-from memtape.core.decisions.examinations import Examination
-from memtape.core.decisions.outcomes import check_decision
-from memtape.core.decisions.runs import AgentRun, RunEnd
-from memtape.core.events import CardMisfit, Event, TradeClosed
-from memtape.core.ids import DecisionId
-from memtape.core.items import OWNER_STREAM
-from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, occurred_at
-from memtape.core.skills import Agent, Skill
-from memtape.core.values import read
-from memtape.engine.agent_events import AgentEvents
-from memtape.engine.brief_question import AssembledBrief, BriefCache
-from memtape.engine.briefs import Briefs, write_shown
-from memtape.engine.documents.citations import Citations
-from memtape.engine.documents.journal import Journal
-from memtape.engine.documents.proposals import Proposals
-from memtape.engine.documents.rules import PinnedRules
-from memtape.engine.documents.workspace import Documents
-from memtape.engine.imports import Imports
-from memtape.engine.ledger import Ledger
-from memtape.engine.lessons import Lessons
-from memtape.engine.memories import Memories
-from memtape.engine.outcomes import DecisionOutcomes
-from memtape.engine.plans import Plans
-from memtape.engine.reflection import due_after
+from memtape.core.skills import Agent
 from memtape.engine.resources import Resources
-from memtape.engine.runs import BegunRun, Runs, write_examination
 from memtape.engine.scope import AgentScope
-from memtape.engine.simulation import SimulationRecord
-from memtape.engine.view import open_view, present_of
-from memtape.engine.view.agent_config import card_type
-from memtape.engine.view.decisions import decision_card, refuse_closed_gate
-from memtape.engine.view.owner_stream import skill_from_item
-from memtape.engine.view.view import View
-from memtape.engine.write.arrivals import Arrival, check_time, checked_value, complete_value, expected_names, named_claim
-from memtape.engine.write.log_writer import Receipt
-from memtape.engine.write.quiet_ticks import has_parts
-from memtape.engine.write.waiting_ticks import WaitingTicks
-from memtape.errors import Conflict, Invalid, Unknown
-from memtape.store.cutoff import EVERYTHING
 from memtape.store.rows import Head
-from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.decisions.examinations import Examination
+    from memtape.core.decisions.runs import AgentRun, RunEnd
+    from memtape.core.observed import Claim, Closing, Decision, Observed, Tick
+    from memtape.engine.agent_events import AgentEvents
+    from memtape.engine.brief_cache import BriefCache
+    from memtape.engine.brief_question import AssembledBrief
+    from memtape.engine.briefs import Briefs
+    from memtape.engine.documents.citations import Citations
+    from memtape.engine.documents.journal import Journal
+    from memtape.engine.documents.proposals import Proposals
+    from memtape.engine.documents.rules import PinnedRules
+    from memtape.engine.documents.workspace import Documents
+    from memtape.engine.imports import Imports
+    from memtape.engine.ledger import Ledger
+    from memtape.engine.lessons import Lessons
+    from memtape.engine.memories import Memories
+    from memtape.engine.outcomes import DecisionOutcomes
+    from memtape.engine.plans import Plans
+    from memtape.engine.recording import Recording
+    from memtape.engine.runs import BegunRun, Runs
+    from memtape.engine.simulation import SimulationRecord
+    from memtape.engine.view.view import View
+    from memtape.engine.write.log_writer import Receipt
+    from memtape.engine.write.waiting_ticks import WaitingTicks
 
 
 class AgentMemory:
     """What one agent remembers."""
 
     def __init__(self, resources: Resources, agent: Agent, briefs: BriefCache) -> None:
-        self.agent, self._briefs = agent, briefs
-        self.resources, self._scope = resources, (scope := AgentScope(resources, agent))
-        self._skill: Skill | None = None  # once it was asked for
-        self.ledger = Ledger(scope)
-        self.memories = Memories(scope)
-        self.plans = Plans(scope)
-        self.lessons = Lessons(scope)
-        self.briefs = Briefs(scope, briefs)
-        self.documents = Documents(scope)
-        self.rules = PinnedRules(scope)
-        self.citations = Citations(scope)
-        self.journal = Journal(scope)
-        self.proposals = Proposals(scope)
-        self.imports = Imports(scope)
-        self.runs = Runs(scope)
-        self.outcomes = DecisionOutcomes(scope)
-        self.events = AgentEvents(scope)
-        self.simulation = SimulationRecord(scope)
+        self.agent, self.resources, self._briefs = agent, resources, briefs
+        self._scope = AgentScope(resources, agent)
 
     def said_by(self, author: LogAuthor) -> AgentMemory:
         """The same agent for another author: what is written through it is recorded as that author's."""
         return AgentMemory(self.resources.said_by(author), self.agent, self._briefs)
+
+    # ---- capabilities ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Trades, decisions, equity and performance."""
+        from memtape.engine.ledger import Ledger
+
+        return Ledger(self._scope)
+
+    @cached_property
+    def memories(self) -> Memories:
+        """Recall, beliefs, habits, affect and their corrections."""
+        from memtape.engine.memories import Memories
+
+        return Memories(self._scope)
+
+    @cached_property
+    def plans(self) -> Plans:
+        """What is intended when."""
+        from memtape.engine.plans import Plans
+
+        return Plans(self._scope)
+
+    @cached_property
+    def lessons(self) -> Lessons:
+        """What closed trades taught."""
+        from memtape.engine.lessons import Lessons
+
+        return Lessons(self._scope)
+
+    @cached_property
+    def briefs(self) -> Briefs:
+        """What the agent is shown."""
+        from memtape.engine.briefs import Briefs
+
+        return Briefs(self._scope, self._briefs)
+
+    @cached_property
+    def documents(self) -> Documents:
+        """The workspace, and the search in it."""
+        from memtape.engine.documents.workspace import Documents
+
+        return Documents(self._scope)
+
+    @cached_property
+    def rules(self) -> PinnedRules:
+        """Pinned rules, always in context."""
+        from memtape.engine.documents.rules import PinnedRules
+
+        return PinnedRules(self._scope)
+
+    @cached_property
+    def citations(self) -> Citations:
+        """The lines of documents that decisions rest on."""
+        from memtape.engine.documents.citations import Citations
+
+        return Citations(self._scope)
+
+    @cached_property
+    def journal(self) -> Journal:
+        """Notes that the agent adds."""
+        from memtape.engine.documents.journal import Journal
+
+        return Journal(self._scope)
+
+    @cached_property
+    def proposals(self) -> Proposals:
+        """Edits that the agent proposes."""
+        from memtape.engine.documents.proposals import Proposals
+
+        return Proposals(self._scope)
+
+    @cached_property
+    def imports(self) -> Imports:
+        """Files: previewed, committed, undone."""
+        from memtape.engine.imports import Imports
+
+        return Imports(self._scope)
+
+    @cached_property
+    def runs(self) -> Runs:
+        """Executions, the session and re-examinations."""
+        from memtape.engine.runs import Runs
+
+        return Runs(self._scope)
+
+    @cached_property
+    def outcomes(self) -> DecisionOutcomes:
+        """What became of decisions."""
+        from memtape.engine.outcomes import DecisionOutcomes
+
+        return DecisionOutcomes(self._scope)
+
+    @cached_property
+    def events(self) -> AgentEvents:
+        """The exposure to the calendar."""
+        from memtape.engine.agent_events import AgentEvents
+
+        return AgentEvents(self._scope)
+
+    @cached_property
+    def simulation(self) -> SimulationRecord:
+        """The terms of a simulation, and the answers of its model."""
+        from memtape.engine.simulation import SimulationRecord
+
+        return SimulationRecord(self._scope)
+
+    @cached_property
+    def recording(self) -> Recording:
+        """What records observations and runs."""
+        from memtape.engine.recording import Recording
+
+        return Recording(self._scope, self.citations, self.runs)
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 
@@ -105,7 +193,7 @@ class AgentMemory:
 
     def now(self) -> datetime:
         """The moment that a question without one is about: in a simulation the last one observed, else the clock's."""
-        return present_of(self.agent, self._scope.head(), self._scope.resources.clock.now())
+        return self._scope.now()
 
     # ---- writing ---------------------------------------------------------------------------------------------------
 
@@ -118,140 +206,32 @@ class AgentMemory:
         Plain data is read as a value of `kind`. With `backfill` it counts as known from its own time on, not from now. `shown`
         is the brief that the decision was taken on: that it was shown is recorded in the same transaction.
         """
-        value: Observed = read(READERS[kind], observed) if isinstance(observed, Mapping) else checked_value(observed)
-        return self.record(value, backfill=backfill, shown=shown)
+        return self.recording.observe(observed, kind=kind, backfill=backfill, shown=shown)
 
     def record(
         self, value: Observed, *, backfill: bool = False, shown: AssembledBrief | None = None, run: str | None = None
     ) -> Receipt:
         """Record a value that has been validated; one write transaction, the record of what was shown included."""
-        now = self._scope.resources.clock.now()
-        misfits: list[Event] = []
-        if isinstance(value, Tick):
-            value, misfits = self._with_cards(value)
-        value = self._completed(value, now)
-        with self._scope.writing() as tables:
-            receipt = self._write(tables, value, now, backfill, shown, run)
-        return replace(receipt, concluded=(*receipt.concluded, *misfits)) if misfits else receipt
+        return self.recording.record(value, backfill=backfill, shown=shown, run=run)
 
     def waiting_ticks(self, on_receipt: Callable[[Tick, Receipt], object] | None, size: int) -> WaitingTicks:
         """Ticks that are written together, `size` at a time: see `WaitingTicks`."""
+        from memtape.engine.write.waiting_ticks import WaitingTicks
+
         return WaitingTicks(self, on_receipt, size)
 
     def observe_ticks(
         self, ticks: Sequence[Tick], *, until_lessons_due: bool = False, simulated: bool = False
     ) -> list[Receipt]:  # fmt: skip
-        """Record several ticks in one transaction, exactly as one after the other. Returns a receipt for each.
-
-        With `until_lessons_due`, the transaction ends after a tick that makes lessons due, and the rest is left to the caller:
-        lessons are drawn between two ticks. Then there are fewer receipts than ticks. `simulated` ticks are made by the paper
-        broker from bars that were checked: those in which it did nothing, and nobody decided anything, are not checked again.
-        """
-        clock = self._scope.resources.clock
-        prepared: list[tuple[Tick, Sequence[Event], datetime]] = []
-        for tick in ticks:
-            now = clock.now()
-            if simulated and not has_parts(tick):
-                check_time(tick, now)
-                prepared.append((tick, (), now))
-                continue
-            fitted, misfitting = self._with_cards(cast(Tick, checked_value(tick)))
-            prepared.append((cast(Tick, self._completed(fitted, now)), misfitting, now))
-        receipts: list[Receipt] = []
-        with self._scope.resources.writing_many(self.agent.id) as tables:
-            tables.expect(*expected_names(tick for tick, _, _ in prepared))
-            while len(receipts) < len(prepared):
-                # As many as possible together, then one on which something happens.
-                following = ((tick, self._known_at(tick, now, False)) for tick, _, now in prepared[len(receipts) :])
-                if quiet := self._scope.quiet_writer(tables).record(following):
-                    receipts += quiet
-                    continue
-                tick, misfits, now = prepared[len(receipts)]
-                receipt = self._write(tables, tick, now, False, None, None)
-                receipts.append(replace(receipt, concluded=(*receipt.concluded, *misfits)) if misfits else receipt)
-                if until_lessons_due and receipt.reflection_due:
-                    break
-        return receipts
-
-    def _with_cards(self, tick: Tick) -> tuple[Tick, list[Event]]:
-        """A tick whose decisions fit their cards. What comes with a tick is never refused for a decision's words: a decision that
-        does not fit stays as it is stated, and an event says so.
-        """
-        misfits: list[Event] = []
-        if not any(decision.card for decision in tick.decisions):
-            return tick, misfits
-        fitted: list[Decision] = []
-        with self._scope.resources.reading(OWNER_STREAM) as owner:
-            for stated, named in zip(tick.decision or (), tick.decisions, strict=True):
-                try:
-                    fitted.append(fit_card(card_type(owner, stated.card), stated) if stated.card else stated)
-                except (Invalid, Unknown) as wrong:
-                    misfits.append(CardMisfit(named.id or "", str(wrong)))
-                    fitted.append(stated)
-        return replace(tick, decision=tuple(fitted)), misfits
-
-    def _completed(self, value: Observed, now: datetime) -> Observed:
-        """A value with all that must be looked up before it is written; raises Invalid if it cannot be recorded."""
-        if isinstance(value, Decision):
-            if value.card is not None:
-                with self._scope.resources.reading(OWNER_STREAM) as owner:
-                    value = fit_card(card_type(owner, value.card), value)
-            check_decision(value)
-            if value.t is None and self.agent.mode == "sim":
-                # In a simulation the agent's own clock counts, not that of the machine.
-                value = replace(value, t=self.now())
-        value = self.citations.add_quotes(complete_value(value, now))
-        check_time(value, now)
-        return value
-
-    def _write(
-        self, tables: Tables, value: Observed, now: datetime, backfill: bool, shown: AssembledBrief | None, run: str | None
-    ) -> Receipt:
-        """Write a completed value in an open transaction."""
-        if isinstance(value, Claim):
-            value = named_claim(tables, value)
-        known_at = self._known_at(value, now, backfill)
-        own_times = isinstance(value, Bars) and (backfill or self.agent.mode == "sim")
-        receipt = self._scope.writer(tables).one(Arrival(value, known_at, own_times=own_times))
-        if self._reflection_due(tables, receipt):
-            receipt = replace(receipt, reflection_due=True)
-        if shown is not None:
-            decision = _first_decision(value)
-            run = decision.run.id if decision is not None and decision.run is not None else run
-            of = decision.id if decision is not None else None
-            write_shown(self._scope.writer(tables), shown, self._scope.stated_at(tables), decision=of, run=run)
-        return receipt
+        """Record several ticks in one transaction, exactly as one after the other: see `Recording.observe_ticks`."""
+        return self.recording.observe_ticks(ticks, until_lessons_due=until_lessons_due, simulated=simulated)
 
     def end_run(
         self, begun: BegunRun, end: RunEnd, *, decision: Decision | None = None, examination: Examination | None = None,
         shown: AssembledBrief | None = None,
     ) -> AgentRun:  # fmt: skip
-        """Record how a run ended with everything that came of it, in one transaction: its decision, or what it found when it
-        examined a decision again, and that it was shown a brief.
-        """
-        now = self._scope.resources.clock.now()
-        value = self._completed(decision, now) if decision is not None else None
-        examined = begun.start.decision
-
-        def write(tables: Tables) -> str | None:
-            recorded: str | None = None
-            if isinstance(value, Decision):
-                named = replace(value, id=_free_name(tables, value))
-                self._write(tables, named, now, False, shown, begun.start.id)
-                recorded = named.id
-            elif shown is not None:
-                at = self._scope.stated_at(tables)
-                write_shown(self._scope.writer(tables), shown, at, decision=examined, run=begun.start.id)
-            if examination is not None and examined is not None:
-                # The outcome may have become known while the model worked.
-                with open_view(self._scope.resources, tables, self.agent) as view:
-                    if (card := decision_card(view, examined)) is None:
-                        raise Conflict("decision", f"'{examined}' was taken back meanwhile", "Examine another decision")
-                    refuse_closed_gate(card)
-                write_examination(self._scope, tables, begun.start.id, examined, examination)
-            return recorded
-
-        return self.runs.end(begun, end, write)
+        """Record how a run ended with everything that came of it, in one transaction."""
+        return self.recording.end_run(begun, end, decision=decision, examination=examination, shown=shown)
 
     def remember_trade(self, claim: Claim | Mapping[str, Any], *, backfill: bool = False) -> Receipt:
         """Record a trade as the agent reports it, closed or still open."""
@@ -260,39 +240,3 @@ class AgentMemory:
     def close_trade(self, closing: Closing | Mapping[str, Any], *, backfill: bool = False) -> Receipt:
         """Record the end of a trade that the agent had reported open."""
         return self.observe(closing, kind="closing", backfill=backfill)
-
-    def _known_at(self, value: Observed, now: datetime, backfill: bool) -> datetime:
-        # The agent knew of its own trade when it happened, whenever it reports it.
-        is_claim = isinstance(value, Claim | Closing)
-        if self.agent.mode != "sim" and not backfill and not is_claim:
-            return now
-        at = occurred_at(value) or now
-        if not isinstance(value, Tick) or not has_parts(value):
-            return at
-        parts = [fill.t for fill in value.fills] + [paid.t for paid in value.funding] + [flow.t for flow in value.cash_flows]
-        return max([at, *parts])
-
-    def _reflection_due(self, tables: Tables, receipt: Receipt) -> bool:
-        """True if a trade that just closed makes lessons due."""
-        if receipt.duplicate or not any(isinstance(event, TradeClosed) for event in receipt.concluded):
-            return False
-        if self._skill is None:
-            # A version of a skill never changes.
-            owner = Tables(tables.session, tables.owner, OWNER_STREAM)
-            stated = owner.items("skill", EVERYTHING, keys=[f"{self.agent.skill}@{self.agent.skill_version}"])
-            self._skill = skill_from_item(stated[0])[0] if stated else None
-        return self._skill is not None and due_after(tables, self._skill, self._scope.stated_at(tables))
-
-
-def _free_name(tables: Tables, decision: Decision) -> DecisionId | None:
-    """The id of a run's decision: its own, unless somebody has recorded another decision under that id before."""
-    name = decision.id
-    if name is None or not tables.items("decision", EVERYTHING, keys=[name], voided=True):
-        return name
-    return DecisionId(make_id(name, tables.head().seq))
-
-
-def _first_decision(value: Observed) -> Decision | None:
-    if isinstance(value, Decision):
-        return value
-    return next(iter(value.decisions), None) if isinstance(value, Tick) else None

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from memtape.core.calendar import CalendarEvent
-from memtape.core.exposure import PositionExposure
-from memtape.engine.scope import AgentScope
-from memtape.engine.view.exposure import KindReaction, held_notionals, past_reactions, position_exposures
+from memtape.engine.view.exposure import held_notionals, past_reactions, position_exposures
 from memtape.engine.view.open_positions import open_positions
+
+if TYPE_CHECKING:
+    from memtape.core.calendar import CalendarEvent
+    from memtape.core.exposure import PositionExposure
+    from memtape.engine.scope import AgentScope
+    from memtape.engine.view.exposure import KindReaction
 
 
 class AgentEvents:

@@ -6,22 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from memtape.core.brief.inputs import BriefInputs, BriefPlan, Conviction
 from memtape.core.brief.recalled_memories import RECALLED_FOR_BRIEF, shown_episodes
 from memtape.core.brief.references import group_by_signal
 from memtape.core.brief.risk import risk_state
-from memtape.core.events import Discrepancy
-from memtape.core.ledger.trades import Trade
-from memtape.core.memory.episodes import Episode
 from memtape.core.memory.plans import resolve_plans
 from memtape.core.memory.shadows import shadow_id
-from memtape.core.observed import CashFlow, Decision, Situation
-from memtape.core.recall.similar import SimilarDecision, similar_decisions
-from memtape.core.skills import Agent, Skill
+from memtape.core.observed import CashFlow, Decision
+from memtape.core.recall.similar import similar_decisions
 from memtape.core.values import read
 from memtape.documents.vectors import EMBEDDER_ERRORS
-from memtape.engine.brief_question import BriefQuestion
 from memtape.engine.view.events import events_concerning
 from memtape.engine.view.examinations import examinations
 from memtape.engine.view.exposure import held_notionals, position_exposures
@@ -30,11 +26,22 @@ from memtape.engine.view.memories import RecallQuestion, question_notes, recall_
 from memtape.engine.view.open_positions import open_positions
 from memtape.engine.view.outcomes import decision_outcomes
 from memtape.engine.view.owner_stream import INSTANT
-from memtape.engine.view.plans import PlanView, plan_views
+from memtape.engine.view.plans import plan_views
 from memtape.engine.view.situation import current_situation
 from memtape.engine.view.venue import coverage_at
-from memtape.engine.view.view import TradeFilter, View
-from memtape.plugs.embedder import Embedder
+from memtape.engine.view.view import TradeFilter
+
+if TYPE_CHECKING:
+    from memtape.core.events import Discrepancy
+    from memtape.core.ledger.trades import Trade
+    from memtape.core.memory.episodes import Episode
+    from memtape.core.observed import Situation
+    from memtape.core.recall.similar import SimilarDecision
+    from memtape.core.skills import Agent, Skill
+    from memtape.engine.brief_question import BriefQuestion
+    from memtape.engine.view.plans import PlanView
+    from memtape.engine.view.view import View
+    from memtape.plugs.embedder import Embedder
 
 DAY = timedelta(days=1)
 SIMILAR_DECISIONS = 5

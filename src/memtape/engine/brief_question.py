@@ -1,10 +1,8 @@
-"""The question that a brief answers, the brief with what is needed to make it again, and the briefs made last."""
+"""The question that a brief answers, the brief with what is needed to make it again."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
-from threading import Lock
 from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
@@ -16,7 +14,6 @@ from memtape.core.observed import DocumentRef, Situation
 from memtape.core.values import STRICT, Key, Label, Line, Symbol, Time
 
 MIN_BRIEF_TOKENS, MAX_BRIEF_TOKENS = 200, 32_000  # the budgets that may be asked for
-CACHED_BRIEFS = 64  # briefs that a process keeps, so that recording one as shown need not make it again
 NO_DOCUMENTS = BriefDocuments()
 LogRowNumber = Annotated[int, Field(ge=0, le=2**53)]
 
@@ -56,24 +53,3 @@ class AssembledBrief:
     def receipt(self) -> str:
         """What must be given to record that it was shown, in one line."""
         return canonical_plain({"digest": self.brief.digest, **plain(self.question)})
-
-
-class BriefCache:
-    """The briefs that this process made last, by agent and receipt."""
-
-    def __init__(self) -> None:
-        self._by_receipt: OrderedDict[tuple[str, str], AssembledBrief] = OrderedDict()
-        self._lock = Lock()
-
-    def put(self, assembled: AssembledBrief) -> None:
-        """Keep a brief; the oldest leaves where there are too many."""
-        with self._lock:
-            self._by_receipt[assembled.agent, assembled.receipt] = assembled
-            self._by_receipt.move_to_end((assembled.agent, assembled.receipt))
-            while len(self._by_receipt) > CACHED_BRIEFS:
-                self._by_receipt.popitem(last=False)
-
-    def find(self, agent: str, receipt: str) -> AssembledBrief | None:
-        """The brief of a receipt, if it is still kept."""
-        with self._lock:
-            return self._by_receipt.get((agent, receipt))

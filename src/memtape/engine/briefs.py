@@ -12,39 +12,44 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from memtape.core.brief.compose import BRIEF_TOKENS, PROMPT_VERSION, compose_brief
-from memtape.core.brief.inputs import BriefInputs
 from memtape.core.codec import canonical, make_id, plain, read_time, time_text
 from memtape.core.events import Event, PlanFired
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.core.ledger.terms import RULES_VERSION
 from memtape.core.memory.plans import changed_plan_state
 from memtape.core.observed import ANY, DocumentRef, Situation
-from memtape.core.skills import Skill
 from memtape.core.values import read
 from memtape.engine.brief_inputs import gather, last_reason
-from memtape.engine.brief_question import NO_DOCUMENTS, AssembledBrief, BriefCache, BriefQuestion
+from memtape.engine.brief_question import NO_DOCUMENTS, AssembledBrief, BriefQuestion
 from memtape.engine.documents.reader import DocumentReader
 from memtape.engine.documents.rules import (
-    DocumentsAndProblems,
     documents_digest,
     documents_known,
     documents_now,
     documents_of_receipt,
     recorded_documents,
 )
-from memtape.engine.scope import AgentScope
 from memtape.engine.view import open_view
 from memtape.engine.view.owner_stream import agent_and_skill
-from memtape.engine.view.view import View
 from memtape.engine.write.log_writer import Receipt
-from memtape.engine.write.writer import Writer
 from memtape.errors import Conflict, Invalid
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.memories import MemoryTables
 from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.brief.inputs import BriefInputs
+    from memtape.core.skills import Skill
+    from memtape.engine.brief_cache import BriefCache
+    from memtape.engine.documents.rules import (
+        DocumentsAndProblems,
+    )
+    from memtape.engine.scope import AgentScope
+    from memtape.engine.view.view import View
+    from memtape.engine.write.writer import Writer
 
 RECALL_SEGMENTS, REINFORCED_KINDS = ("memory", "similar"), ("episode", "trade", "belief")
 # Where a brief takes its documents from: the files of now; what was known at a past moment; the files of now with the passages

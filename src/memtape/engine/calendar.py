@@ -5,26 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memtape.core.calendar import (
     OPERATOR_TIER,
     CalendarEvent,
-    StatedEvent,
     backfilled_versions,
     event_payload,
     read_calendar_event,
 )
 from memtape.core.codec import canonical_plain, digest, make_id, plain, time_text
-from memtape.core.items import OWNER_STREAM, Item, StoredItem
+from memtape.core.items import OWNER_STREAM, Item
 from memtape.core.skills import OWNER_AGENT
-from memtape.engine.resources import Resources
 from memtape.engine.view.events import events_between, latest_events
 from memtape.engine.write.log_writer import Receipt
 from memtape.engine.write.writer import Writer
 from memtape.errors import Unknown
-from memtape.store.cutoff import EVERYTHING, Cutoff
-from memtape.store.tables import Tables
+from memtape.store.cutoff import EVERYTHING
+
+if TYPE_CHECKING:
+    from memtape.core.calendar import (
+        StatedEvent,
+    )
+    from memtape.core.items import StoredItem
+    from memtape.engine.resources import Resources
+    from memtape.store.cutoff import Cutoff
+    from memtape.store.tables import Tables
 
 Versions = list[tuple[CalendarEvent, datetime]]  # an event as it was known from a moment on
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from memtape.core.calendar import MODEL_TIER, CalendarEvent
 from memtape.core.exposure import PositionExposure
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.plans import ResolvedPlans, resolve_plans
 from memtape.core.memory.predicate import holds, read_predicate
-from memtape.core.observed import Side, Situation
+from memtape.core.observed import Situation
 from memtape.core.recall.checks import CheckReason, CheckVerdict, order_verdict
 from memtape.core.recall.reference import Recalled
 from memtape.engine.view.events import events_concerning
@@ -20,7 +21,11 @@ from memtape.engine.view.memories import RecallQuestion, recall_situation
 from memtape.engine.view.owner_stream import skill_of
 from memtape.engine.view.plans import PlanView, plan_views
 from memtape.engine.view.situation import current_situation
-from memtape.engine.view.view import AnswerBasis, View
+from memtape.engine.view.view import AnswerBasis
+
+if TYPE_CHECKING:
+    from memtape.core.observed import Side
+    from memtape.engine.view.view import View
 
 MINUTE = timedelta(minutes=1)
 

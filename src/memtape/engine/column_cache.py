@@ -17,10 +17,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from memtape.core.memory.beliefs import Belief, StatedBelief
-from memtape.store.memories import EVERY_ONE, MemoryTables
+from memtape.store.memories import EVERY_ONE
 
 if TYPE_CHECKING:
     from memtape.columns import Columns
+    from memtape.store.memories import MemoryTables
 
 MAX_COLUMNS_MB = 512.0
 

@@ -7,9 +7,12 @@ derived from the payload is removed from every projection.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from memtape.core.codec import time_text
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.core.skills import OWNER_AGENT
+from memtape.documents.cache import SHARED_SCOPE
 from memtape.engine.resources import Resources
 from memtape.engine.write.writer import Writer
 from memtape.errors import Invalid, Unknown
@@ -32,6 +35,7 @@ def destroy_agent(resources: Resources, id: str, confirm: str) -> int:
         body = {"agent": id, "log_rows": rows, "at": time_text(now)}
         _owner_writer(tables, resources).declare(Item("agent_deleted", id, now, body, id), now)
     resources.database.scrub(whole=True)
+    _forget_documents(resources, [id])
     return rows
 
 
@@ -52,7 +56,15 @@ def destroy_owner(resources: Resources, confirm: str) -> tuple[list[str], int]:
         body = {"streams": names, "log_rows": rows, "at": time_text(now)}
         _owner_writer(tables, resources).declare(Item("erased", resources.owner, now, body), now)
     resources.database.scrub(whole=True)
+    _forget_documents(resources, names)
     return names, rows
+
+
+def _forget_documents(resources: Resources, streams: Iterable[str]) -> None:
+    """Drop what the index holds of some agents, or of all shared folders; the files stay."""
+    if resources.has_documents:
+        for stream in streams:
+            resources.documents.forget(resources.owner, SHARED_SCOPE if stream == OWNER_STREAM else stream)
 
 
 def _owner_writer(tables: Tables, resources: Resources) -> Writer:

@@ -31,14 +31,13 @@ from memtape.core.facts import (
     Topic,
     choose_facts,
 )
-from memtape.core.items import OWNER_STREAM, Item
-from memtape.core.skills import OWNER_AGENT
+from memtape.core.items import OWNER_STREAM
 from memtape.core.values import Slug, read
+from memtape.engine.owner_statements import record_statement
 from memtape.engine.resources import Resources
 from memtape.engine.view.facts import fact_named, owner_facts
 from memtape.engine.view.owner_stream import skill_versions, unknown_skill
 from memtape.engine.write.log_writer import Receipt
-from memtape.engine.write.writer import Writer
 from memtape.errors import Conflict
 from memtape.store.cutoff import EVERYTHING, Cutoff
 from memtape.store.tables import Tables
@@ -219,22 +218,17 @@ class Facts:
         self._state(tables, kind, f"{id}#{tables.head().seq + 1}", id, author, {"fact": id, **(more or {})})
 
     def _name(self, tables: Tables, kind: str, key: str, ids: list[str], more: dict[str, Any]) -> Receipt:
-        return _declare(tables, self._resources, kind, key, "", {"facts": ids, **more})
+        return record_statement(self._resources, tables, kind, key, {"facts": ids, **more})
 
     def _state(self, tables: Tables, kind: str, key: str, id: str, author: Author, body: dict[str, Any]) -> None:
-        _declare(tables, self._resources, kind, key, id, body | {"by": author})
+        record_statement(self._resources, tables, kind, key, body | {"by": author}, symbol=id)
 
 
 def write_facts_shown(tables: Tables, resources: Resources, key: str, ids: Iterable[str], more: dict[str, Any]) -> Receipt:
     """Record that facts were shown, in an open transaction on the owner's stream; the same key a second time changes nothing."""
     if (earlier := tables.logged("facts_shown", key)) is not None:
         return Receipt(earlier.stream, earlier.seq, earlier.hash, (), duplicate=True)
-    return _declare(tables, resources, "facts_shown", key, "", {"facts": list(dict.fromkeys(ids)), **more})
-
-
-def _declare(tables: Tables, resources: Resources, kind: str, key: str, symbol: str, body: dict[str, Any]) -> Receipt:
-    now = resources.clock.now()
-    return Writer(tables, OWNER_AGENT, now, resources.author).declare(Item(kind, key, now, body, symbol), now)
+    return record_statement(resources, tables, "facts_shown", key, {"facts": list(dict.fromkeys(ids)), **more})
 
 
 def _active(tables: Tables, id: str) -> Fact:

@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
-from memtape.core.decisions.reviews import Review
-from memtape.core.events import Discrepancy
-from memtape.core.ledger.performance import Curve, Performance, TradingBook
-from memtape.core.ledger.performance_detail import PerformanceDetail
-from memtape.core.ledger.trade_page import TradePage
-from memtape.core.ledger.trades import Trade
-from memtape.core.lessons.losses import Losses
-from memtape.core.memory.outcome_units import OutcomeFigures
-from memtape.core.observed import Bar
-from memtape.engine.scope import AgentScope
 from memtape.engine.view import ledger as reads
-from memtape.engine.view.decisions import DecisionCard, decision_card, decision_cards, review
-from memtape.engine.view.instruments import TermsStatement, stated_terms
-from memtape.engine.view.ledger import RecordedDecision
+from memtape.engine.view.decisions import decision_card, decision_cards, review
+from memtape.engine.view.instruments import stated_terms
 from memtape.engine.view.short_ids import full_trade_id
 from memtape.engine.view.trade_labels import labelled_trades
 from memtape.engine.view.view import TradeFilter
+
+if TYPE_CHECKING:
+    from memtape.core.decisions.reviews import Review
+    from memtape.core.events import Discrepancy
+    from memtape.core.ledger.performance import Curve, Performance, TradingBook
+    from memtape.core.ledger.performance_detail import PerformanceDetail
+    from memtape.core.ledger.trade_page import TradePage
+    from memtape.core.ledger.trades import Trade
+    from memtape.core.lessons.losses import Losses
+    from memtape.core.memory.outcome_units import OutcomeFigures
+    from memtape.core.observed import Bar
+    from memtape.engine.scope import AgentScope
+    from memtape.engine.view.decisions import DecisionCard
+    from memtape.engine.view.instruments import TermsStatement
+    from memtape.engine.view.ledger import RecordedDecision
 
 
 class Ledger:

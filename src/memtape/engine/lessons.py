@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from memtape.core.codec import make_id, plain
 from memtape.core.events import LessonRetired, LessonsPromoted
 from memtape.core.ids import LessonId, ReflectionId
 from memtape.core.items import OWNER_STREAM, Item
-from memtape.core.lessons.cadence import ReflectionTrigger
-from memtape.core.lessons.reflection import AskedBy, Reflection, with_expiry
-from memtape.core.skills import Skill
-from memtape.engine.reflection import FailedReflection, ReflectionResult, Reflector, failed_reflections
-from memtape.engine.scope import AgentScope
-from memtape.engine.view.lessons import ReflectionView, active_lessons, own_reflections, skill_reflections
+from memtape.core.lessons.reflection import with_expiry
+from memtape.engine.reflection import Reflector, failed_reflections
+from memtape.engine.view.lessons import active_lessons, own_reflections, skill_reflections
 from memtape.engine.view.owner_stream import skill_of
 from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
+
+if TYPE_CHECKING:
+    from memtape.core.lessons.cadence import ReflectionTrigger
+    from memtape.core.lessons.reflection import AskedBy, Reflection
+    from memtape.core.skills import Skill
+    from memtape.engine.reflection import FailedReflection, ReflectionResult
+    from memtape.engine.scope import AgentScope
+    from memtape.engine.view.lessons import ReflectionView
 
 
 class Lessons:

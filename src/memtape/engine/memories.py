@@ -5,35 +5,42 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from memtape.core.codec import make_id, plain
 from memtape.core.events import MemoryForgotten
-from memtape.core.items import Item, StoredItem
+from memtape.core.items import Item
 from memtape.core.labels import read_side
-from memtape.core.memory.affect import Affect, AffectStep
-from memtape.core.memory.behaviour import Behaviour
 from memtape.core.memory.belief_statement import BeliefStatement
-from memtape.core.memory.beliefs import Belief
-from memtape.core.memory.episodes import Correction, Episode
-from memtape.core.observed import Side, Situation
-from memtape.core.original.forms import ScoreForm
-from memtape.core.recall.query import Query, RecallParameters
-from memtape.core.recall.reference import Recalled
+from memtape.core.memory.episodes import Correction
+from memtape.core.observed import Situation
 from memtape.core.values import Label, Number, Symbol, read
-from memtape.engine.checks import OrderCheck, check_order
+from memtape.engine.checks import check_order
 from memtape.engine.plans import Plans
-from memtape.engine.scope import AgentScope
 from memtape.engine.view import memories as reads
 from memtape.engine.view.memories import DEFAULT_TYPES, RecallQuestion
-from memtape.engine.view.view import AnswerBasis, stated_belief
+from memtape.engine.view.view import stated_belief
 from memtape.engine.write.corrections import correct_episode, shred_claim
 from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Conflict, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.memories import MemoryTables
+
+if TYPE_CHECKING:
+    from memtape.core.items import StoredItem
+    from memtape.core.memory.affect import Affect, AffectStep
+    from memtape.core.memory.behaviour import Behaviour
+    from memtape.core.memory.beliefs import Belief
+    from memtape.core.memory.episodes import Episode
+    from memtape.core.observed import Side
+    from memtape.core.original.forms import ScoreForm
+    from memtape.core.recall.query import Query, RecallParameters
+    from memtape.core.recall.reference import Recalled
+    from memtape.engine.checks import OrderCheck
+    from memtape.engine.scope import AgentScope
+    from memtape.engine.view.view import AnswerBasis
 
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
 

@@ -13,30 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import cached_property
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from memtape.core.authors import LogAuthor
-from memtape.core.calendar import CalendarEvent, StatedEvent
 from memtape.core.codec import plain
-from memtape.core.decisions.agent_config import AgentConfig, ConfiguredAgent, change_config, refuse_circle
-from memtape.core.decisions.cards import CardDefinition, read_card_type
-from memtape.core.decisions.schedules import parse_schedule
 from memtape.core.ids import AgentId, OwnerId, SkillId
-from memtape.core.items import OWNER_STREAM, Item
-from memtape.core.skills import ASSUMED_EQUITY, DEFAULT_AGENT, OWNER_AGENT, Agent, AgentSettings, Mode, Skill
+from memtape.core.items import OWNER_STREAM
+from memtape.core.skills import ASSUMED_EQUITY, DEFAULT_AGENT, Agent, AgentSettings, Mode, Skill
 from memtape.core.values import read
-from memtape.documents.cache import SHARED_SCOPE
 from memtape.engine.agent import AgentMemory
-from memtape.engine.brief_question import BriefCache
-from memtape.engine.calendar import Calendar
-from memtape.engine.chats import Chats
-from memtape.engine.coach import Coach
-from memtape.engine.deletion import destroy_agent, destroy_owner
-from memtape.engine.facts import Facts
+from memtape.engine.brief_cache import BriefCache
 from memtape.engine.resources import Resources
-from memtape.engine.strategies import Strategies
-from memtape.engine.view.agent_config import card_type, card_types, configured_agent
 from memtape.engine.view.owner_stream import (
     agent_ids,
     agent_named,
@@ -47,58 +36,111 @@ from memtape.engine.view.owner_stream import (
     skill_versions,
     unknown_skill,
 )
-from memtape.engine.write.writer import Writer
 from memtape.errors import Conflict, PermissionDenied, Unknown
-from memtape.plugs.clock import Clock
-from memtape.plugs.models import check_reflector
 from memtape.store.cutoff import EVERYTHING, Cutoff
-from memtape.store.database import Database
 from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.calendar import CalendarEvent, StatedEvent
+    from memtape.core.decisions.agent_config import ConfiguredAgent
+    from memtape.core.decisions.cards import CardDefinition
+    from memtape.engine.agent_configs import AgentConfigs
+    from memtape.engine.calendar import Calendar
+    from memtape.engine.chats import Chats
+    from memtape.engine.coach import Coach
+    from memtape.engine.facts import Facts
+    from memtape.engine.strategies import Strategies
+    from memtape.plugs.clock import Clock
+    from memtape.store.database import Database
 
 
 class Memory:
     """Everything one owner's agents remember."""
 
     _only: str | None = None  # the one agent that can be reached; None: all
+    _origin: Memory | None = None  # the memory that this one was made from
 
     def __init__(self, database: Database, owner: str = "local", clock: Clock | None = None, **options: Any) -> None:
         """`options` are those of `Resources`: models, embedders, the index of documents."""
         self.resources = Resources(database, owner, clock, **options)
-        self._briefs = BriefCache()
-        self._share()
 
     def bound_to(self, agent: str) -> Memory:
         """The same memory for a caller that may reach one agent only: it neither lists nor opens any other."""
-        memory = Memory.of(self.resources)
-        memory._briefs, memory._only = self._briefs, agent
+        memory = self._with(self.resources)
+        memory._only = agent
         return memory
 
     def said_by(self, author: LogAuthor) -> Memory:
         """The same memory for another author: what is written through it is recorded as that author's."""
-        memory = Memory.of(self.resources.said_by(author))
-        memory._briefs, memory._only = self._briefs, self._only
-        return memory
+        return self._with(self.resources.said_by(author))
 
     @classmethod
     def of(cls, resources: Resources) -> Memory:
         """The memory of resources that are open."""
         memory = cls.__new__(cls)
-        memory.resources, memory._briefs = resources, BriefCache()
-        memory._share()
+        memory.resources = resources
         return memory
 
-    def _share(self) -> None:
-        """Make what belongs to the owner and to no agent."""
-        self.facts, self.coach = Facts(self.resources), Coach(self.resources)
-        self.chats, self.strategies = Chats(self.resources, self.coach), Strategies(self.resources)
+    def _with(self, resources: Resources) -> Memory:
+        """The same memory with other resources; briefs that were assembled are shared."""
+        memory = Memory.of(resources)
+        memory._only, memory._origin = self._only, self._origin or self
+        return memory
+
+    @cached_property
+    def _briefs(self) -> BriefCache:
+        """The briefs that were assembled lately."""
+        return self._origin._briefs if self._origin is not None else BriefCache()
+
+    # What belongs to the owner and to no agent is imported when it is first used.
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What is known about the owner."""
+        from memtape.engine.facts import Facts
+
+        return Facts(self.resources)
+
+    @cached_property
+    def coach(self) -> Coach:
+        """What a chat is told at its start."""
+        from memtape.engine.coach import Coach
+
+        return Coach(self.resources)
+
+    @cached_property
+    def chats(self) -> Chats:
+        """Chats with the coach."""
+        from memtape.engine.chats import Chats
+
+        return Chats(self.resources, self.coach)
+
+    @cached_property
+    def strategies(self) -> Strategies:
+        """Strategies that are proposed and confirmed."""
+        from memtape.engine.strategies import Strategies
+
+        return Strategies(self.resources)
+
+    @cached_property
+    def calendar(self) -> Calendar:
+        """The owner's calendar: events, and the files that they came from."""
+        from memtape.engine.calendar import Calendar
+
+        return Calendar(self.resources)
+
+    @cached_property
+    def _configs(self) -> AgentConfigs:
+        """How agents are run."""
+        from memtape.engine.agent_configs import AgentConfigs
+
+        return AgentConfigs(self.resources)
 
     @contextmanager
     def at_one_state(self) -> Iterator[Memory]:
         """The same memory in one read transaction: whatever is read of it, by however many calls, is of one state."""
         with self.resources.at_one_state() as resources:
-            memory = Memory.of(resources)
-            memory._briefs, memory._only = self._briefs, self._only
-            yield memory
+            yield self._with(resources)
 
     @property
     def database(self) -> Database:
@@ -138,6 +180,8 @@ class Memory:
         author: Literal["model"] | None = None,
     ) -> tuple[Skill, int]:  # fmt: skip
         """A skill and its version: a new version if the content is new, else the present one. `author`: None for the owner."""
+        from memtape.plugs.models import check_reflector
+
         skill = read(
             Skill,
             {"id": id, "name": name, "strategy": strategy, "avoid": tuple(avoid), "limits": dict(limits or {}),
@@ -228,45 +272,20 @@ class Memory:
 
     def configure_agent(self, id: str, changes: Mapping[str, Any]) -> ConfiguredAgent:
         """Change how an agent is run; what `changes` does not name stays as it is. Returns the configuration in force."""
-        with self.resources.writing(OWNER_STREAM) as tables:
-            agent_named(tables, id)
-            current = configured_agent(tables, id)
-            wanted = change_config(current.config, changes)
-            self._check_config(tables, id, wanted)
-            if wanted != current.config:
-                key = f"{id}#{current.version + 1}"
-                self._state(tables, "agent_config", key, plain(wanted), symbol=id)
-            return configured_agent(tables, id)
-
-    def _check_config(self, tables: Tables, id: str, wanted: AgentConfig) -> None:
-        """Refuse a schedule that never fires, a council that does not exist or forms a circle, and an unknown card."""
-        if wanted.schedule is not None:
-            parse_schedule(wanted.schedule)
-        if wanted.card:
-            card_type(tables, wanted.card)
-        for member in wanted.members:
-            agent_named(tables, member)
-        refuse_circle(id, wanted.members, lambda member: configured_agent(tables, member).config.members)
+        return self._configs.change(id, changes)
 
     def agent_config(self, id: str, cutoff: Cutoff = EVERYTHING) -> ConfiguredAgent:
         """How an agent is run."""
         self._require_reachable(id)
-        with self.resources.reading(OWNER_STREAM) as tables:
-            return configured_agent(tables, agent_named(tables, id, cutoff).id, cutoff)
+        return self._configs.config_of(id, cutoff)
 
     def declare_card_type(self, declared: CardDefinition | Mapping[str, Any]) -> CardDefinition:
         """Declare a card type, or change its slots; cards on record keep theirs."""
-        card = read_card_type(plain(declared))
-        with self.resources.writing(OWNER_STREAM) as tables:
-            if card_types(tables).get(card.name) != card:
-                number = len(tables.items("card_type", EVERYTHING, symbol=card.name)) + 1
-                self._state(tables, "card_type", f"{card.name}#{number}", plain(card), symbol=card.name)
-        return card
+        return self._configs.declare_card_type(declared)
 
     def card_types(self, cutoff: Cutoff = EVERYTHING) -> dict[str, CardDefinition]:
         """Every card type by its name, those that ship included."""
-        with self.resources.reading(OWNER_STREAM) as tables:
-            return card_types(tables, cutoff)
+        return self._configs.card_types(cutoff)
 
     def agents(self, cutoff: Cutoff = EVERYTHING) -> list[Agent]:
         """Every agent."""
@@ -320,28 +339,17 @@ class Memory:
 
     def delete_agent(self, id: str, confirm: str) -> int:
         """Delete an agent and destroy everything recorded of it; returns how many log rows. This cannot be undone."""
-        rows = destroy_agent(self.resources, id, confirm)
-        self._forget_documents([id])
-        return rows
+        from memtape.engine.deletion import destroy_agent
+
+        return destroy_agent(self.resources, id, confirm)
 
     def erase_owner(self, confirm: str) -> tuple[list[str], int]:
         """Destroy everything of this owner; returns the streams and how many log rows. This cannot be undone."""
-        erased, rows = destroy_owner(self.resources, confirm)
-        self._forget_documents(erased)
-        return erased, rows
+        from memtape.engine.deletion import destroy_owner
 
-    def _forget_documents(self, streams: Iterable[str]) -> None:
-        """Drop what the index holds of some agents, or of all shared folders; the files stay."""
-        if self.resources.has_documents:
-            for stream in streams:
-                self.resources.documents.forget(self.owner, SHARED_SCOPE if stream == OWNER_STREAM else stream)
+        return destroy_owner(self.resources, confirm)
 
     # ---- the calendar --------------------------------------------------------------------------------------------------
-
-    @property
-    def calendar(self) -> Calendar:
-        """The owner's calendar: events, and the files that they came from."""
-        return Calendar(self.resources)
 
     def record_events(self, events: Iterable[StatedEvent | Mapping[str, Any]], *, backfill: bool = False) -> tuple[int, int]:
         """Record scheduled events, or new facts about them; returns how many were new and how many were known.
@@ -355,10 +363,7 @@ class Memory:
         """The calendar, each event as it stands."""
         return self.calendar.events(cutoff)
 
-    def _writer(self, tables: Tables) -> Writer:
-        return Writer(tables, OWNER_AGENT, self.clock.now(), self.resources.author)
-
     def _state(self, tables: Tables, kind: str, key: str, body: dict[str, Any], symbol: str = "") -> None:
-        """Record a statement of the owner."""
-        now = self.clock.now()
-        self._writer(tables).declare(Item(kind, key, now, body, symbol), now)
+        from memtape.engine.owner_statements import record_statement
+
+        record_statement(self.resources, tables, kind, key, body, symbol)

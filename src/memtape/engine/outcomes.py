@@ -5,18 +5,21 @@ from __future__ import annotations
 import builtins
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memtape.core.codec import plain
-from memtape.core.decisions.decision_outcomes import DecisionOutcome, StatedOutcome, complete_statement
+from memtape.core.decisions.decision_outcomes import StatedOutcome, complete_statement
 from memtape.core.items import Item
 from memtape.core.observed import Decision
 from memtape.core.values import read
-from memtape.engine.scope import AgentScope
 from memtape.engine.view.outcomes import decision_outcomes
 from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Unknown
 from memtape.store.cutoff import EVERYTHING
+
+if TYPE_CHECKING:
+    from memtape.core.decisions.decision_outcomes import DecisionOutcome
+    from memtape.engine.scope import AgentScope
 
 
 class DecisionOutcomes:

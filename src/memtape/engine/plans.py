@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memtape.core.codec import EPOCH, make_id, plain
 from memtape.core.ids import PlanId
 from memtape.core.items import Item
 from memtape.core.memory.beliefs import suggested_plans
-from memtape.core.memory.plans import MAX_PLAN_DAYS, PLAN_DAYS, Plan, PlanState, changed_plan_state, new_plan_state
+from memtape.core.memory.plans import MAX_PLAN_DAYS, PLAN_DAYS, Plan, changed_plan_state, new_plan_state
 from memtape.core.observed import Situation
 from memtape.core.values import read
-from memtape.engine.scope import AgentScope
-from memtape.engine.view.plans import PlanView, plan_views, plan_warnings
+from memtape.engine.view.plans import plan_views, plan_warnings
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.memories import MemoryTables
+
+if TYPE_CHECKING:
+    from memtape.core.memory.plans import PlanState
+    from memtape.engine.scope import AgentScope
+    from memtape.engine.view.plans import PlanView
 
 
 class Plans:

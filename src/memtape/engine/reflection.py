@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import takewhile
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from memtape.core.codec import canonical_plain, digest, make_id, plain, read_time
@@ -19,26 +20,30 @@ from memtape.core.events import Reflected, ReflectionFailed
 from memtape.core.ids import ReflectionId
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.core.ledger.trades import Trade
-from memtape.core.lessons.cadence import ReflectionTrigger, due_trigger, next_attempt_at
+from memtape.core.lessons.cadence import due_trigger, next_attempt_at
 from memtape.core.lessons.candidates import find_candidates, tested_count
 from memtape.core.lessons.grounding import ground_lessons, rejection_summary
 from memtape.core.lessons.prompt import reflection_prompt
-from memtape.core.lessons.reflection import AskedBy, Candidate, Lesson, Reflection, with_expiry
+from memtape.core.lessons.reflection import Candidate, Lesson, Reflection, with_expiry
 from memtape.core.lessons.stats_lessons import lesson_about, lessons_of
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.outcome_units import money_unit_of_results
 from memtape.core.memory.trade_labels import with_entry_labels
 from memtape.core.skills import Skill
 from memtape.core.values import read
-from memtape.engine.scope import AgentScope
 from memtape.engine.view.lessons import last_reflection
 from memtape.engine.view.owner_stream import skill_of
 from memtape.errors import Conflict, Invalid, MissingExtra, ModelFailed
-from memtape.plugs.models import Model
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.leases import Leases
 from memtape.store.memories import MemoryTables
 from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.lessons.cadence import ReflectionTrigger
+    from memtape.core.lessons.reflection import AskedBy
+    from memtape.engine.scope import AgentScope
+    from memtape.plugs.models import Model
 
 STATS = "stats"
 LEASE, LEASE_TIME = "reflection", timedelta(minutes=10)

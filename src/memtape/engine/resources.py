@@ -10,35 +10,43 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memtape.core.authors import OWNER_AUTHOR, LogAuthor
-from memtape.core.brief.budget import ESTIMATE
+from memtape.core.brief.token_estimate import ESTIMATE
 from memtape.core.ids import OwnerId
 from memtape.core.items import OWNER_STREAM
 from memtape.core.values import Slug, read
-from memtape.documents.answering_model import EmbedderById
-from memtape.documents.cache import move_damaged_cache
-from memtape.documents.index import DocumentIndex
-from memtape.documents.search import Slot
-from memtape.engine.column_cache import ColumnCache
 from memtape.errors import Conflict, Damaged
 from memtape.plugs.clock import Clock, SystemClock
-from memtape.plugs.embedder import Embedder
-from memtape.plugs.models import Model, model_of
-from memtape.store.batch_tables import BatchTables
-from memtape.store.database import Database, Session
 from memtape.store.tables import Tables
 
-Models = Callable[[str], Model]  # a model by its name, like anthropic/claude-haiku-4-5
+if TYPE_CHECKING:
+    from memtape.documents.answering_model import EmbedderById
+    from memtape.documents.index import DocumentIndex
+    from memtape.documents.slots import Slot
+    from memtape.engine.column_cache import ColumnCache
+    from memtape.plugs.embedder import Embedder
+    from memtape.plugs.models import Model
+    from memtape.store.batch_tables import BatchTables
+    from memtape.store.database import Database, Session
+
+Models = Callable[[str], "Model"]  # a model by its name, like anthropic/claude-haiku-4-5
 TokenCounter = tuple[Callable[[str], int] | None, str]  # what counts tokens, and its name; None: an estimate
 ESTIMATED: TokenCounter = (None, ESTIMATE)
+
+
+def _default_model(name: str) -> Model:
+    from memtape.plugs.models import model_of
+
+    return model_of(name)
 
 
 class Resources:
     """What all agents of one owner share in one process."""
 
     def __init__(
-        self, database: Database, owner: str = "local", clock: Clock | None = None, *, models: Models = model_of,
+        self, database: Database, owner: str = "local", clock: Clock | None = None, *, models: Models = _default_model,
         embedder: Callable[[], Embedder | None] = lambda: None, tokens: TokenCounter = ESTIMATED, documents: str = ":memory:",
         workspaces: str | None = None, slot: Slot = "sqlite_fts",
         document_embedder: Callable[[Slot], Embedder | None] = lambda slot: None, embedder_by_id: EmbedderById = lambda id: None,
@@ -47,7 +55,7 @@ class Resources:
         self.database = database
         self.owner = OwnerId(read(Slug, owner, at="owner"))
         self.clock: Clock = clock or SystemClock()
-        self.columns = ColumnCache() if columns_mb is None else ColumnCache(columns_mb)
+        self._columns_mb = columns_mb
         self.models, self.tokens = models, tokens
         self._embedder, self._documents_file, self._workspaces = embedder, documents, workspaces
         self.waiting: list[Callable[[], None]] = []  # what writes values that wait to be written together
@@ -99,6 +107,8 @@ class Resources:
     @contextmanager
     def writing_many(self, stream: str) -> Iterator[BatchTables]:
         """Open a transaction that writes many values to one stream; what one value left is kept in memory for the next."""
+        from memtape.store.batch_tables import BatchTables
+
         with self.database.writing(self.owner) as session:
             session.lock(self.owner, stream)
             refuse_deleted(Tables(session, self.owner, OWNER_STREAM), stream)
@@ -122,6 +132,13 @@ class Resources:
     # ---- models and documents --------------------------------------------------------------------------------------
 
     @cached_property
+    def columns(self) -> ColumnCache:
+        """The episodes of agents in memory, as columns."""
+        from memtape.engine.column_cache import MAX_COLUMNS_MB, ColumnCache
+
+        return ColumnCache(MAX_COLUMNS_MB if self._columns_mb is None else self._columns_mb)
+
+    @cached_property
     def embedder(self) -> Embedder | None:
         """The embedder that compares texts, if one is configured."""
         return self._embedder()
@@ -129,10 +146,14 @@ class Resources:
     @cached_property
     def documents(self) -> DocumentIndex:
         """The index of documents: a cache in a file of its own."""
+        from memtape.documents.index import DocumentIndex
+
         return DocumentIndex(self._documents_file)
 
     def set_damaged_documents_aside(self) -> bool:
         """Set the index of documents aside if its file is damaged; the next sync rebuilds it. Returns True if it was damaged."""
+        from memtape.documents.cache import move_damaged_cache
+
         # Another process may have set the damaged file aside already and made a good one: reopen before concluding.
         for _ in range(2):
             try:

@@ -12,30 +12,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from memtape.core.codec import EPOCH, MICROSECOND, make_id, plain
-from memtape.core.decisions.agent_config import AgentConfig, ConfiguredAgent
-from memtape.core.decisions.examinations import Examination
-from memtape.core.decisions.runs import AgentRun, RunEnd, RunKind, RunStart
+from memtape.core.decisions.agent_config import AgentConfig
+from memtape.core.decisions.runs import AgentRun, RunEnd, RunStart
 from memtape.core.decisions.sessions import (
     SESSION_KINDS,
     MemorySwitched,
-    SessionEvent,
     SessionReset,
-    SessionStatus,
     chat_session,
     session_status,
 )
 from memtape.core.items import Item
 from memtape.core.values import read
-from memtape.engine.scope import AgentScope
 from memtape.engine.view import open_view
 from memtape.engine.view.agent_config import configured_agent, stated_configs
-from memtape.engine.view.examinations import RecordedExamination, examination_of_run, examinations
+from memtape.engine.view.examinations import examination_of_run, examinations
 from memtape.engine.view.runs import (
-    DaySpending,
     agent_run,
     agent_runs,
     last_run,
@@ -43,11 +38,25 @@ from memtape.engine.view.runs import (
     spending_on_day,
     transcript,
 )
-from memtape.engine.view.view import View
 from memtape.errors import Conflict, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.leases import Leases
-from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.decisions.agent_config import ConfiguredAgent
+    from memtape.core.decisions.examinations import Examination
+    from memtape.core.decisions.runs import RunKind
+    from memtape.core.decisions.sessions import (
+        SessionEvent,
+        SessionStatus,
+    )
+    from memtape.engine.scope import AgentScope
+    from memtape.engine.view.examinations import RecordedExamination
+    from memtape.engine.view.runs import (
+        DaySpending,
+    )
+    from memtape.engine.view.view import View
+    from memtape.store.tables import Tables
 
 RUN_LEASE = "run"
 LEASE_TIME = timedelta(seconds=60)  # a process that dies is noticed after this time

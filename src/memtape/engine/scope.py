@@ -6,16 +6,19 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from memtape.core.codec import EPOCH
 from memtape.core.skills import Agent
+from memtape.engine.present import present_of
 from memtape.engine.resources import Resources
-from memtape.engine.view import open_view
-from memtape.engine.view.view import View
-from memtape.engine.write.quiet_writer import QuietWriter
-from memtape.engine.write.writer import Writer
 from memtape.store.rows import Head
 from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.engine.view.view import View
+    from memtape.engine.write.quiet_writer import QuietWriter
+    from memtape.engine.write.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +39,22 @@ class AgentScope:
     @contextmanager
     def view(self, as_of: datetime | None = None, head: int | None = None, owner_head: int | None = None) -> Iterator[View]:
         """Open one read transaction with one cutoff; without `as_of` it is the present."""
+        # Imported when it is needed: listing agents starts without the code that reads trades.
+        from memtape.engine.view import open_view
+
         with self.reading() as tables, open_view(self.resources, tables, self.agent, as_of, head, owner_head) as view:
             yield view
 
     def writer(self, tables: Tables) -> Writer:
         """The writer of a transaction on the agent's stream, or on the owner's."""
+        from memtape.engine.write.writer import Writer
+
         return Writer(tables, self.agent, self.resources.clock.now(), self.resources.author)
 
     def quiet_writer(self, tables: Tables) -> QuietWriter:
         """The writer of the ticks of a transaction on which nothing happens."""
+        from memtape.engine.write.quiet_writer import QuietWriter
+
         return QuietWriter(tables, self.agent, self.resources.clock.now(), self.resources.author)
 
     def stated_at(self, tables: Tables) -> datetime:
@@ -55,3 +65,7 @@ class AgentScope:
         """The head of the agent's stream."""
         with self.reading() as tables:
             return tables.head()
+
+    def now(self) -> datetime:
+        """The moment that a question without one is about: in a simulation the last one observed, else the clock's."""
+        return present_of(self.agent, self.head(), self.resources.clock.now())

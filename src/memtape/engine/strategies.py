@@ -16,20 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from memtape.core.chat_guard import Author
 from memtape.core.chats import StrategyCard
 from memtape.core.codec import make_id, plain
-from memtape.core.items import OWNER_STREAM, Item
-from memtape.core.skills import OWNER_AGENT, Skill
+from memtape.core.items import OWNER_STREAM
+from memtape.core.skills import Skill
 from memtape.core.values import read
+from memtape.engine.owner_statements import record_statement
 from memtape.engine.resources import Resources
 from memtape.engine.view.chats import strategy_card_named
 from memtape.engine.view.owner_stream import skill_versions
-from memtape.engine.write.writer import Writer
 from memtape.errors import Conflict, Invalid
-from memtape.store.tables import Tables
 
 
 class Strategies:
@@ -61,7 +59,7 @@ class Strategies:
             # What the owner would confirm must be a valid version of the skill.
             _next_version(versions, card)
             stated = {name: value for name, value in plain(card).items() if name not in ("status", "version")}
-            self._declare(tables, "strategy_card", card.id, card.skill, stated)
+            record_statement(self._resources, tables, "strategy_card", card.id, stated, symbol=card.skill)
             return card
 
     def confirm(self, id: str) -> StrategyCard:
@@ -82,13 +80,10 @@ class Strategies:
             if not versions or versions[-1] != skill:
                 version += 1
                 body = plain(skill) | {"version": version}
-                self._declare(tables, "skill", f"{skill.id}@{version}", skill.id, body)
-            self._declare(tables, "strategy_confirmed", id, card.skill, {"card": id, "version": version})
+                record_statement(self._resources, tables, "skill", f"{skill.id}@{version}", body, symbol=skill.id)
+            confirmed = {"card": id, "version": version}
+            record_statement(self._resources, tables, "strategy_confirmed", id, confirmed, symbol=card.skill)
             return replace(card, status="confirmed", version=version)
-
-    def _declare(self, tables: Tables, kind: str, key: str, skill: str, body: dict[str, Any]) -> None:
-        now = self._resources.clock.now()
-        Writer(tables, OWNER_AGENT, now, self._resources.author).declare(Item(kind, key, now, body, skill), now)
 
 
 def _next_version(versions: Sequence[Skill], card: StrategyCard) -> Skill:

@@ -34,7 +34,8 @@ from memtape.core.statistics import mean
 from memtape.documents.fusion import Fusion
 from memtape.documents.index import DocumentIndex
 from memtape.documents.index_writer import Document
-from memtape.documents.search import MAX_HITS, Slot, search_index
+from memtape.documents.search import MAX_HITS, search_index
+from memtape.documents.slots import Slot
 from memtape.documents.sources import DocumentFolder
 from memtape.errors import Invalid
 from memtape.plugs.embedder import Embedder

@@ -44,8 +44,10 @@ class Book:
     def equity(self, prices: Mapping[str, Decimal] | None = None) -> Decimal:
         """Returns cash and the value of positions, at these prices or else at the last marks."""
         at = self.marks if prices is None else {**self.marks, **prices}
-        with localcontext(MONEY):
-            return self.cash + sum((p.qty * at[symbol] for symbol, p in self.positions.items()), ZERO)
+        worth = ZERO
+        for symbol, position in self.positions.items():
+            worth = MONEY.add(worth, MONEY.multiply(position.qty, at[symbol]))
+        return MONEY.add(self.cash, worth)
 
     def take(self, symbol: str, signed: Decimal, px: Decimal, fee: Decimal, t: datetime) -> tuple[Position, Position]:
         """Books a fill. Returns the position before and after it."""

@@ -80,6 +80,8 @@ class PaperBroker:
         self._costs = TradingCosts(fee=fee_bps / BASIS_POINTS, slippage=slippage_bps / BASIS_POINTS)
         self._naming = naming or NumberedNaming(prefix)
         self._orders = self._exits = self._fills = self._payments = 0
+        # By symbol: the position last shown, and its entry price and leverage as a snapshot has them.
+        self._shown: dict[str, tuple[Position, Decimal | None, Decimal | None]] = {}
         self._funded_until: dict[str, datetime] = {}  # by symbol
 
     @property
@@ -145,10 +147,12 @@ class PaperBroker:
         return {symbol: (self._held(symbol, position),) for symbol, position in held}
 
     def _held(self, symbol: str, position: Position) -> HeldPosition:
-        margin = self.venue.margin_of(symbol)
-        leverage = None if margin is None else margin.leverage
-        entry = _rounded_price(position.entry_px, PRICE_STEP)
-        return HeldPosition(qty=position.qty, entry_px=entry, leverage=leverage, mark=self.marks[symbol])
+        shown = self._shown.get(symbol)
+        if shown is None or shown[0] is not position:
+            margin = self.venue.margin_of(symbol)
+            shown = position, _rounded_price(position.entry_px, PRICE_STEP), None if margin is None else margin.leverage
+            self._shown[symbol] = shown
+        return HeldPosition(qty=position.qty, entry_px=shown[1], leverage=shown[2], mark=self.marks[symbol])
 
     def buying_power(self, order: Order) -> Decimal | None:
         """Returns the value that may still be opened on the order's side of its symbol; None: no limit."""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from memtape.core.codec import micros, moment
-from memtape.core.ids import OwnerId
-from memtape.core.ledger.rounds import KnownBar
-from memtape.core.observed import Bar
-from memtape.store.cutoff import FOREVER, MINE, NEVER, Cutoff, FlatPoint
-from memtape.store.database import Row, Session, in_batches
-from memtape.store.kept_memories import KeptMemories
+from memtape.store.cutoff import FOREVER, MINE, NEVER
+from memtape.store.database import in_batches
 from memtape.store.rows import COLUMNS, bar_values, known_bar_from_row, time_of
+
+if TYPE_CHECKING:
+    from memtape.core.ids import OwnerId
+    from memtape.core.ledger.rounds import KnownBar
+    from memtape.core.observed import Bar
+    from memtape.store.cutoff import Cutoff, FlatPoint
+    from memtape.store.database import Row, Session
+    from memtape.store.kept_memories import KeptMemories
 
 WINDOWS_PER_QUERY = 200  # databases limit the number of parameters
 
@@ -160,5 +165,9 @@ class BarTables:
 
     def put_bars(self, bars: Iterable[KnownBar], seq: int) -> None:
         """Add bars that a log row brought."""
-        rows = [bar_values(self.owner, self.stream, known_bar.bar, seq, known_bar.known_at) for known_bar in bars]
-        self.session.insert("bars", COLUMNS["bars"], rows)
+        listed = list(bars)
+        self.put_bar_values(listed, [bar_values(self.owner, self.stream, known.bar, seq, known.known_at) for known in listed])
+
+    def put_bar_values(self, bars: Sequence[KnownBar], values: Sequence[Row]) -> None:
+        """Add bars as the values of their rows."""
+        self.session.insert("bars", COLUMNS["bars"], values)

@@ -15,24 +15,29 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memtape.core.codec import moment
-from memtape.core.ids import OwnerId
-from memtape.core.items import Position, StoredItem
-from memtape.core.ledger.rounds import KnownBar
-from memtape.core.ledger.versions import TradeVersion
-from memtape.core.observed import Bar
-from memtape.store.cutoff import EVERYTHING, Cutoff
-from memtape.store.database import Params, Row, Session, in_batches
+from memtape.store.cutoff import EVERYTHING
+from memtape.store.database import in_batches
 from memtape.store.kept_memories import KeptMemories
-from memtape.store.rows import COLUMNS, Head, LogRow, PositionRow, added_item
+from memtape.store.rows import COLUMNS, PositionRow, added_item
 from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.ids import OwnerId
+    from memtape.core.items import Position, StoredItem
+    from memtape.core.ledger.rounds import KnownBar
+    from memtape.core.ledger.versions import TradeVersion
+    from memtape.core.observed import Bar
+    from memtape.store.cutoff import Cutoff
+    from memtape.store.database import Params, Row, Session
+    from memtape.store.rows import Head, LogRow
 
 MAX_POSITIONS_KEPT = 500
 MAX_ANSWERS_KEPT = 2000
 _TABLE_NAMES = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(\w+)")
-_KIND = COLUMNS["items"].index("kind")
+_KIND, _KEY, _SEQ = (COLUMNS["items"].index(name) for name in ("kind", "key", "seq"))
 _ALWAYS_THERE = ("tick", "equity", "decision", "order", "fill")  # in a stream of ticks; nobody need look whether they are
 
 
@@ -228,9 +233,12 @@ class BatchTables(Tables):
     def all_new(self, names: Iterable[tuple[str, str]]) -> bool:
         """True if no item with one of these (kind, key) is stored, or all that are were taken back."""
         wanted, known = list(names), self._names
-        if known is None or not all(name in known for name in wanted):
-            return super().all_new(wanted)
-        return all(known[name] is None for name in wanted)
+        for name in wanted:
+            if known is None or name not in known:
+                return super().all_new(wanted)
+            if known[name] is not None:
+                return False
+        return True
 
     def put_items(self, rows: Sequence[dict[str, Any]]) -> None:
         """Add items."""
@@ -244,6 +252,12 @@ class BatchTables(Tables):
                 self._added[row["kind"], row["key"]] = row
             elif row["kind"] == "fill" and self._fills_naming is not None and row["ref"] in self._fills_naming:
                 self._fills_naming[row["ref"]].append(((row["symbol"], row["leg"]), moment(row["at"]), row["seq"]))
+
+    def put_tick_items(self, values: Sequence[Row]) -> None:
+        """Add ticks and equity marks as the values of their rows."""
+        super().put_tick_items(values)
+        if self._names is not None:
+            self._names.update({(row[_KIND], row[_KEY]): row[_SEQ] for row in values})
 
     def items(self, kind: str, known: Cutoff, **which: Any) -> list[StoredItem]:
         """Items of one kind."""
@@ -320,24 +334,24 @@ class BatchTables(Tables):
         self._bars[symbol] = first, bars
         return {key: bar for key, bar in bars.items() if bar.t0 <= last}
 
-    def put_bars(self, bars: Iterable[KnownBar], seq: int) -> None:
-        """Add bars that a log row brought."""
-        new = list(bars)
-        super().put_bars(new, seq)
-        self._memories.add_bars(new)
-        for known in new:
+    def put_bar_values(self, bars: Sequence[KnownBar], values: Sequence[Row]) -> None:
+        """Add bars as the values of their rows."""
+        super().put_bar_values(bars, values)
+        self._memories.add_bars(bars)
+        for known in bars:
             self._note_bar(known)
 
     def _note_bar(self, known: KnownBar) -> None:
-        bar = known.bar
-        if (end := self._bars_end.pop(bar.symbol, None)) is not None:
-            self._bars_end[bar.symbol] = max(end, bar.t1)
-        last = self._last_bars.get(bar.symbol)
-        if last is not None and (bar.t1, -bar.frame) > (last.bar.t1, -last.bar.frame):
-            self._last_bars[bar.symbol] = known
-        since, kept = self._bars.get(bar.symbol, (None, {}))
-        if since is not None and bar.t0 >= since:
-            kept[bar.frame, bar.t0] = bar
+        bar, symbol = known.bar, known.bar.symbol
+        if symbol in self._bars_end:
+            end = self._bars_end.pop(symbol)
+            if end is not None:
+                self._bars_end[symbol] = max(end, bar.t1)
+        last = self._last_bars.get(symbol)
+        if last is not None and (bar.t1 > last.bar.t1 or (bar.t1 == last.bar.t1 and bar.frame < last.bar.frame)):
+            self._last_bars[symbol] = known
+        if symbol in self._bars and bar.t0 >= self._bars[symbol][0]:
+            self._bars[symbol][1][bar.frame, bar.t0] = bar
 
     def bars_end(self, symbol: str) -> datetime | None:
         """When the last known bar of a symbol ended."""

@@ -9,12 +9,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from memtape.core.ledger.rounds import KnownBar
-from memtape.core.ledger.versions import TradeVersion
-from memtape.core.memory.affect import AffectStep
-from memtape.core.memory.episodes import Episode
-from memtape.core.memory.market import Market, completed_bar
+from memtape.core.memory.market import completed_bar
+
+if TYPE_CHECKING:
+    from memtape.core.ledger.rounds import KnownBar
+    from memtape.core.ledger.versions import TradeVersion
+    from memtape.core.memory.affect import AffectStep
+    from memtape.core.memory.episodes import Episode
+    from memtape.core.memory.market import Market
 
 MAX_OUTCOMES_KEPT = 100  # as many as a step of affect looks at
 

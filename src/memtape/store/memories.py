@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memtape.core.codec import micros, moment
 from memtape.core.decisions.followed import FollowedOutcome
-from memtape.core.ids import OwnerId
-from memtape.core.items import Position
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AffectStep
-from memtape.core.memory.episodes import EPISODE_FIELDS, NOT_TAUGHT, Episode
+from memtape.core.memory.episodes import EPISODE_FIELDS, NOT_TAUGHT
 from memtape.core.memory.market import FRAMES, CompletedBar, Market, bars_needed
 from memtape.core.memory.plans import PlanState
-from memtape.core.observed import Frame
 from memtape.store.cutoff import FOREVER, MINE, NEVER
 from memtape.store.database import Row, in_batches
-from memtape.store.kept_memories import MAX_OUTCOMES_KEPT, KeptMarket, KeptMemories
+from memtape.store.kept_memories import MAX_OUTCOMES_KEPT, KeptMarket
 from memtape.store.rows import (
     COLUMNS,
     affect_from_row,
@@ -31,8 +28,15 @@ from memtape.store.rows import (
     time_of,
     trade_from_row,
 )
-from memtape.store.tables import Tables
 from memtape.store.trades import TRADE_LIST
+
+if TYPE_CHECKING:
+    from memtape.core.ids import OwnerId
+    from memtape.core.items import Position
+    from memtape.core.memory.episodes import Episode
+    from memtape.core.observed import Frame
+    from memtape.store.kept_memories import KeptMemories
+    from memtape.store.tables import Tables
 
 _EPISODE_LIST = ", ".join(EPISODE_FIELDS)
 _AFFECT_LIST = ", ".join(AffectStep._fields)

@@ -13,7 +13,7 @@ from memtape.core.codec import canonical, canonical_plain, decimal_text, micros,
 from memtape.core.decisions.followed import FollowedOutcome
 from memtape.core.events import Discrepancy
 from memtape.core.ids import OwnerId
-from memtape.core.items import Item, StoredItem, body_of
+from memtape.core.items import BarTexts, Item, StoredItem, bar_texts, body_of
 from memtape.core.ledger.excursions import State
 from memtape.core.ledger.position_events import Order
 from memtape.core.ledger.rounds import KnownBar, Round
@@ -131,11 +131,18 @@ def item_row(owner: OwnerId, stream: str, item: Item, seq: int, known_at: dateti
     }  # fmt: skip
 
 
+def tick_item_values(
+    owner: OwnerId, stream: str, kind: str, key: str, seq: int, at: datetime, known_at: datetime, skill_version: int, body: str
+) -> Row:
+    """A tick, or an equity mark, as the values of its row: the same as `item_row` gives."""
+    return (owner, stream, kind, key, seq, "", "", micros(at), micros(known_at), skill_version, None, None, body, None, None)
+
+
 def added_item(row: Mapping[str, Any]) -> StoredItem:
-    """An item whose row was just written, as the store would give it."""
+    """A row as an item, as the store would give it."""
     return StoredItem(
         row["seq"], row["kind"], row["key"], moment(row["at"]), moment(row["known_at"]), row["skill_version"], row["symbol"],
-        row["leg"], row["ref"], json.loads(row["body"]) if row["body"] else None, row["batch"],
+        row["leg"], row["ref"], json.loads(row["body"]) if row["body"] else None, row["batch"], time_of(row["void_at"]),
     )  # fmt: skip
 
 
@@ -179,9 +186,9 @@ def version_values(owner: OwnerId, stream: str, version: TradeVersion) -> Row:
     )  # fmt: skip
 
 
-def version_row(owner: OwnerId, stream: str, version: TradeVersion) -> dict[str, Any]:
-    """A version of a closed trade as its row."""
-    return dict(zip(_VERSION_COLUMNS, version_values(owner, stream, version), strict=True))
+def version_from_values(values: Row) -> TradeVersion:
+    """The values of a row back as a version of a closed trade."""
+    return TradeVersion(trade_from_row(values[5:]), moment(values[2]), time_of(values[3]), time_of(values[4]))
 
 
 def episode_values(owner: OwnerId, stream: str, episode: Episode) -> Row:
@@ -302,12 +309,11 @@ def discrepancy_from_row(row: Row) -> Discrepancy:
     return Discrepancy(symbol, leg, moment(at), why, money_of(have), money_of(seen), money_of(price), fill_id or None, **more)
 
 
-def bar_values(owner: OwnerId, stream: str, bar: Bar, seq: int, known_at: datetime) -> Row:
-    """A bar as the values of its row, in the order of its columns."""
-    return (
-        owner, stream, bar.symbol, bar.frame, micros(bar.t0), micros(bar.t1), decimal_text(bar.o), decimal_text(bar.h),
-        decimal_text(bar.l), decimal_text(bar.c), _text_of(bar.v), seq, micros(known_at),
-    )  # fmt: skip
+def bar_values(owner: OwnerId, stream: str, bar: Bar, seq: int, known_at: datetime, texts: BarTexts | None = None) -> Row:
+    """A bar as the values of its row, in the order of its columns; `texts` are its prices and volume, if at hand."""
+    t0, t1 = micros(bar.t0), micros(bar.t1)
+    frame = int((bar.t1 - bar.t0).total_seconds())
+    return (owner, stream, bar.symbol, frame, t0, t1, *(texts or bar_texts(bar)), seq, micros(known_at))
 
 
 def comparable(table: str, row: Row) -> dict[str, Any]:

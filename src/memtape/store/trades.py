@@ -8,16 +8,13 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import product
 from operator import itemgetter
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from memtape.core.codec import micros, moment
-from memtape.core.events import Discrepancy
-from memtape.core.items import Position
-from memtape.core.ledger.trade_page import TradePage
 from memtape.core.ledger.trades import TRADE_FIELDS, Trade
 from memtape.core.ledger.versions import TradeVersion
 from memtape.store.bars import BarTables
-from memtape.store.cutoff import MINE, NEVER, Cutoff, FlatPoint
+from memtape.store.cutoff import MINE, NEVER, FlatPoint
 from memtape.store.database import in_batches
 from memtape.store.rows import (
     COLUMNS,
@@ -28,6 +25,12 @@ from memtape.store.rows import (
     trade_from_row,
     version_values,
 )
+
+if TYPE_CHECKING:
+    from memtape.core.events import Discrepancy
+    from memtape.core.items import Position
+    from memtape.core.ledger.trade_page import TradePage
+    from memtape.store.cutoff import Cutoff
 
 # What a page of trades may be sorted by. The double of an amount gives its order only; the amount itself stays exact.
 SORT_KEYS = {

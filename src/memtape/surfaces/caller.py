@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from memtape.core.chat_guard import ChatGuard
-from memtape.core.chat_system import ChatMode
 from memtape.core.skills import DEFAULT_AGENT
 from memtape.errors import PermissionDenied
+
+if TYPE_CHECKING:
+    from memtape.core.chat_guard import ChatGuard
+    from memtape.core.chat_system import ChatMode
 
 Role = Literal["owner", "model"]
 

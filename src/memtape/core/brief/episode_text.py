@@ -19,6 +19,7 @@ from memtape.core.brief.number_format import format_count, format_rough_gain
 from memtape.core.brief.recalled_memories import SignalMemory
 from memtape.core.brief.sanitize import quote_text, safe_name
 from memtape.core.brief.trade_text import symbol_text
+from memtape.core.labels import LABEL_FIELDS, VOCABULARIES
 from memtape.core.memory.episodes import NOT_TAUGHT, Episode
 from memtape.core.memory.outcome_units import OutcomeUnit
 from memtape.core.observed import ANY, Situation
@@ -144,8 +145,12 @@ def alike_text(then: Situation, now: Situation, values: bool = True) -> tuple[st
 
 def label_text(name: str, label: str) -> tuple[str, str]:
     """Returns a label as it is read, and again if it is no plain word but something that somebody wrote."""
-    if len(label) <= MAX_LABEL_CHARS and safe_name(label) == label:
-        return spoken_label(name, label).removesuffix(" volatility") if name in LABELS else label, ""
+    if name in LABELS:
+        # Any other label may be a sentence in disguise: `ignore_all_rules` would be read as three words.
+        if label in VOCABULARIES[LABEL_FIELDS[name]]:
+            return spoken_label(name, label).removesuffix(" volatility"), ""
+    elif len(label) <= MAX_LABEL_CHARS and safe_name(label) == label:
+        return label, ""
     quoted = quote_text(label, MAX_LABEL_CHARS)
     return quoted, quoted
 

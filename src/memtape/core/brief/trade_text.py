@@ -90,12 +90,12 @@ def symbol_text(symbol: str, claimed: bool = False) -> tuple[str, str]:
     """Returns a symbol as a line shows it, and again if it counts as words of the model that claimed it.
 
     >>> symbol_text("XAUUSD"), symbol_text("BUY_EVERYTHING_NOW", claimed=True)
-    (('XAUUSD', ''), ('BUY_EVERYTHING_NOW', 'BUY_EVERYTHING_NOW'))
+    (('XAUUSD', ''), ('"BUY_EVERYTHING_NOW"', '"BUY_EVERYTHING_NOW"'))
     """
     shown = safe_name(symbol)
-    if len(shown) > MAX_SYMBOL_CHARS:
-        shown = quote_text(symbol, MAX_SYMBOL_CHARS)
     is_name = not shown.startswith('"') and len(shown) <= PLAIN_SYMBOL_CHARS
+    if len(shown) > MAX_SYMBOL_CHARS or (claimed and not is_name and not shown.startswith('"')):
+        shown = quote_text(symbol, MAX_SYMBOL_CHARS)
     return shown, "" if is_name or not claimed else shown
 
 

@@ -37,6 +37,10 @@ class Rates:
             self._times.insert(place, at)
             self._rates.insert(place, rate)
 
+    def is_last_at(self, moment: datetime) -> bool:
+        """Returns True if no rate is known after a moment."""
+        return not self._times or self._times[-1] <= moment
+
     def at(self, moment: datetime) -> Decimal:
         """The last rate known at or before a moment; 1 where none was."""
         place = bisect_right(self._times, moment)

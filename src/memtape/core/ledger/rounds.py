@@ -6,7 +6,7 @@ states it went through, by which bars show how far it ran. `trade_from_round` tu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
@@ -234,12 +234,32 @@ class Round:
             return self.value(state, price, rates.at(at))
 
         with localcontext(MONEY):
-            for known in bars:
+            for known in self._watch_unchanged([*bars], mode, rates):
                 if not self.terms.admits(known.bar.l):
                     continue
                 for value in observations(self.side, self.entry_at, self.states, self.exit_at, known.bar, mode, value_at):
                     self.witness(value)
                     self.learn(known.known_at)
+
+    def _watch_unchanged(self, bars: Sequence[KnownBar], mode: MfeMode, rates: Rates) -> Sequence[KnownBar]:
+        """Take from the bars since the last change of an open trade how far it ran. Returns the bars that are left.
+
+        As long as quantity and rate stay, its value only depends on the price, so the highest and the lowest of all of them tell.
+        """
+        if len(bars) < 2 or mode != "hl_strict" or self.exit_at is not None or self.terms.is_inverse or not self.states:
+            return bars
+        last, since = self.states[-1], max(self.states[-1].at, self.entry_at)
+        unchanged = [known for known in bars if known.bar.t0 >= since and rates.is_last_at(known.bar.t0)]
+        if not unchanged or not all(state.priced for state in self.states):
+            return bars
+        rate = rates.at(unchanged[0].bar.t0)
+        if last.qty <= 0 or rate <= 0 or self.terms.multiplier <= 0:
+            return bars
+        high, low = max([known.bar.h for known in unchanged]), min([known.bar.l for known in unchanged])
+        self.witness(self.value(last, high, rate))
+        self.witness(self.value(last, low, rate))
+        self.learn(max([known.known_at for known in unchanged]))
+        return [known for known in bars if known.bar.t0 < since or not rates.is_last_at(known.bar.t0)]
 
     def with_last_states(self) -> Round:
         """The round with only its last states and rates: what the store carries from one tick to the next."""

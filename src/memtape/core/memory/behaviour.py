@@ -38,13 +38,15 @@ from memtape.core.original.memories import window_literal
 from memtape.core.recall.sizing import kelly_from_average
 from memtape.core.statistics import mean, spread
 
+DriftOf = Literal["outcome", "risk", "hold"]
+
 WINDOW_TRADES = 100
 MIN_PATTERN_TRADES = 10
 MIN_BENCHMARK_TRADES = 10
 LIKE_USUAL_SHARE = 0.2  # within a fifth of the usual
 STOPPED_AT_R = -0.9  # if the exit cause is unknown, a loss of about 1R was the stop
 # The minimum spread of a baseline: outcomes ½R; a tenth in risk, a quarter in hold (both logarithms).
-LEAST_SPREAD = {"outcome": 0.5, "risk": 0.1, "hold": 0.25}
+LEAST_SPREAD: dict[DriftOf, float] = {"outcome": 0.5, "risk": 0.1, "hold": 0.25}
 
 
 class Figure(NamedTuple):
@@ -80,7 +82,7 @@ class Pattern:
 class DriftReport:
     """A change that is happening now: its direction, its size in deviations, and since which trade."""
 
-    of: Literal["outcome", "risk", "hold"]
+    of: DriftOf
     method: str  # how it was tested: window, the latest trades against those before
     detected: bool
     n: int
@@ -308,15 +310,21 @@ def _both_sides(one: int, other: int, name: str, other_name: str) -> str:
 WORDS = {"outcome": ("improving", "degrading"), "risk": ("larger", "smaller"), "hold": ("longer", "shorter")}
 
 
+def drift_values(trades: Sequence[Episode]) -> dict[DriftOf, list[tuple[Episode, float]]]:
+    """Returns what drift is looked for in: outcomes, and the logarithms of risk and time held, each with its trade."""
+    return {
+        "outcome": [(e, e.pnl_r) for e in trades if e.pnl_r is not None],
+        "risk": [(e, math.log(e.risk_share)) for e in trades if e.risk_share is not None and e.risk_share > 0],
+        "hold": [(e, math.log(e.hold_minutes + 1.0)) for e in trades if e.hold_minutes is not None],
+    }
+
+
 def drift_reports(trades: Sequence[Episode]) -> tuple[DriftReport, ...]:
     """Returns for outcomes, risk and time held whether they are changing, from trades in the order in which they closed."""
-    outcomes = [(e, e.pnl_r) for e in trades if e.pnl_r is not None]
-    risks = [(e, math.log(e.risk_share)) for e in trades if e.risk_share is not None and e.risk_share > 0]
-    holds = [(e, math.log(e.hold_minutes + 1.0)) for e in trades if e.hold_minutes is not None]
-    return _drift("outcome", outcomes), _drift("risk", risks), _drift("hold", holds)
+    return tuple(_drift(of, values) for of, values in drift_values(trades).items())
 
 
-def _drift(of: Literal["outcome", "risk", "hold"], values: Sequence[tuple[Episode, float]]) -> DriftReport:
+def _drift(of: DriftOf, values: Sequence[tuple[Episode, float]]) -> DriftReport:
     if len(values) < SHIFT_TRADES:
         return DriftReport(of, "window", False, len(values), why=f"needs {SHIFT_TRADES} trades, has {len(values)}")
     shifts = level_shifts([x for _, x in values], LEAST_SPREAD[of])
@@ -383,7 +391,7 @@ def _went(trades: Sequence[Episode]) -> GroupOutcome:
 
 
 def _outcome_words(went: GroupOutcome, unit: OutcomeUnit) -> str:
-    shown = {"money": " typical losses", "atr_proxy": "R by ATR"}.get(unit.source or "", "R")
+    shown = {"money": f" {unit.noun}", "atr_proxy": "R by ATR"}.get(unit.source or "", "R")
     return "" if went.mean_r is None else f" ({went.mean_r:+.2f}{shown} on average)"
 
 

@@ -1,22 +1,27 @@
 """A change of level in the figures of an agent: outcomes, risk, time held.
 
-The mean of the latest 30 values is compared with that of all usual values before them, after each value. The difference is judged
-by its error, which is larger for few values and for values that resemble those before them. Sums of skewed values, as of brackets
-with a far target, have a longer tail on one side: they are corrected by half of the formula of Cornish and Fisher. A change is
+After each value the latest 30 are compared with the usual values before them, by ranks: each value counts as the normal score of
+its rank, the mean of that part of a normal distribution which the rank stands for. So the shape of the values does not matter: an
+account with a far target, a long tail or a rare large loss has no more false alarms than others. For a change of level the scores
+of van der Waerden are never less efficient than the means themselves (Chernoff & Savage 1958). The mean must have moved too.
+
+The difference is judged by its error, which is larger if values resemble those before them: their correlation is taken for its
+own error larger than it was. Few values tell neither spread nor correlation well, so the limit is higher for them. A change is
 over when the mean of twenty values after the alarm is back within half a deviation; after a hundred trades it is the new habit.
 Values during a change do not count as usual.
 
-The threshold, in errors, comes from simulation (`evidence/beliefs.py`): steady values raise an alarm in about 4 % of histories of
-300, whatever their shape, and a change by one deviation after 150 values is noticed within 30 in more than nine of ten. A sum of
-deviations (CUSUM) with as few false alarms finds fewer of them, and has many more false alarms where values are skewed.
+The threshold, in errors, comes from simulation (`evidence/drift.py`): outcomes, risk and time held together raise an alarm in 10
+to 15 % of histories of 300 steady trades, also if outcomes and risk resemble the ones before, and a change by one deviation after
+150 values is noticed within 30 in more than nine of ten. Changes by two deviations are noticed after about 15 values; a
+comparison of means would need 12, with more false alarms where values resemble each other.
 
 >>> usual = [0.0, 1.0] * 40
 >>> [(s.at, s.began, s.direction, s.ended) for s in level_shifts(usual + [2.0] * 30, 0.1)]
-[(89, 80, 'improving', None)]
+[(90, 80, 'improving', None)]
 >>> [(s.at, s.ended) for s in level_shifts(usual + [2.0] * 30 + usual, 0.1)]
-[(89, 126)]
+[(90, 126)]
 
-References: Cornish & Fisher 1937; Bauer & Hackl 1978 (moving sums for quality control).
+References: van der Waerden 1952; Chernoff & Savage 1958; Bauer & Hackl 1978 (moving sums for quality control).
 """
 
 from __future__ import annotations
@@ -24,7 +29,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import lru_cache
+from itertools import pairwise
+from statistics import NormalDist
 
 from memtape.core.memory.habits import Direction
 from memtape.core.statistics import mean
@@ -33,9 +40,10 @@ SHIFT_WINDOW_TRADES = 30  # the latest values, which are compared with those bef
 LEAST_WINDOW_TRADES = 10
 SHIFT_BASELINE_TRADES = 30
 SHIFT_TRADES = SHIFT_BASELINE_TRADES + LEAST_WINDOW_TRADES  # before it has as many, a habit cannot be said to change
-SHIFT_THRESHOLD = 3.3  # errors of the difference between the two means
-SKEW_SHARE = 0.5  # of the correction for skewed values: all of it is too much this far from the middle
-MAX_SKEW, MAX_CORRELATION = 3.0, 0.5
+USUAL_TRADES = 300  # usual values, the latest, that are compared with the window
+SHIFT_THRESHOLD = 3.1  # errors of the difference between the two means of scores
+MEAN_THRESHOLD = 2.0  # errors by which the mean of the values themselves must have moved
+MAX_CORRELATION = 0.5
 BACK_TRADES = 20  # values after an alarm whose mean tells that they are back
 BACK_WITHIN_DEVIATIONS = 0.5
 NEW_HABIT_TRADES = 100  # a change that has lasted for as many trades is the habit
@@ -55,72 +63,56 @@ class LevelShift:
     ended: int | None = None
 
 
-class _Moments(NamedTuple):
-    """The mean of some values, and the sums of the squares and cubes of what they deviate from it."""
-
-    mean: float
-    squares: float
-    cubes: float
-
-
 class _UsualValues:
-    """The values that count as usual, oldest first, with running sums of their powers: any stretch of them costs the same."""
+    """The values that count as usual, oldest first, with running sums: the mean of any stretch of them costs the same."""
 
     def __init__(self, values: Iterable[float], least_spread: float) -> None:
         self._least = least_spread
         self.values: list[float] = []
-        self._sums: list[tuple[float, float, float, float]] = [(0.0, 0.0, 0.0, 0.0)]
+        self._sums: list[tuple[float, float]] = [(0.0, 0.0)]
         self.add(values)
 
     def add(self, values: Iterable[float]) -> None:
         for value in values:
             # Values are taken from the first one on, so that large equal numbers do not cancel to noise.
-            x, last = value - (self.values[0] if self.values else value), self.values[-1] - self.values[0] if self.values else 0.0
-            one, two, three, products = self._sums[-1]
-            self._sums.append((one + x, two + x * x, three + x * x * x, products + x * last))
+            x, (one, two) = value - (self.values[0] if self.values else value), self._sums[-1]
+            self._sums.append((one + x, two + x * x))
             self.values.append(value)
 
     def drop_last(self, count: int) -> None:
         del self.values[len(self.values) - count :], self._sums[len(self._sums) - count :]
 
-    def moments(self, start: int, end: int) -> _Moments:
-        (a1, a2, a3, _), (b1, b2, b3, _) = self._sums[start], self._sums[end]
-        n, one, two, three = end - start, b1 - a1, b2 - a2, b3 - a3
-        middle = one / n
-        cubes = three - 3.0 * middle * two + 2.0 * n * middle * middle * middle
-        return _Moments(self.values[0] + middle, max(0.0, two - n * middle * middle), cubes)
+    def moments(self, start: int, end: int) -> tuple[float, float]:
+        """Returns the mean of some values, and the sum of the squares of what they deviate from it."""
+        (a1, a2), (b1, b2) = self._sums[start], self._sums[end]
+        n, one, two = end - start, b1 - a1, b2 - a2
+        return self.values[0] + one / n, max(0.0, two - one * one / n)
 
-    def deviation(self, n: int) -> float:
-        """Returns the deviation of the first n values, no smaller than the least spread."""
-        return max(self._least, math.sqrt(self.moments(0, n).squares / (n - 1)))
+    def mean(self) -> float:
+        return self.moments(0, len(self.values))[0]
 
-    def _runs(self, n: int) -> float:
-        """Returns how much larger the error of a mean is, because values resemble those before them (n of them are known).
-
-        The correlation is taken for half of its own error larger than it was in so few values.
-        """
-        middle, ends = self._sums[n][0] / n, self.values[n - 1] - self.values[0]
-        products = self._sums[n][3] - middle * (2.0 * self._sums[n][0] - ends) + (n - 1) * middle * middle
-        alike = products / (n * self.deviation(n) ** 2) + 0.5 / math.sqrt(n)
-        alike = _within(max(0.0, alike), MAX_CORRELATION)
-        return math.sqrt((1.0 + alike) / (1.0 - alike))
+    def deviation(self) -> float:
+        """Returns the deviation of the values, no smaller than the least spread."""
+        n = len(self.values)
+        return max(self._least, math.sqrt(self.moments(0, n)[1] / (n - 1)))
 
     def apart(self, window: int) -> float:
-        """Returns by how many errors the mean of the latest values is above that of those before, corrected for skewed values."""
-        n, everything = len(self.values) - window, len(self.values)
-        before, latest = self.moments(0, n), self.moments(n, everything)
-        # Both stretches tell the spread, each around its own mean: one large gain in the window does not look like a change.
-        deviation = max(self._least, math.sqrt((before.squares + latest.squares) / (everything - 2)))
-        skew = _within((before.cubes + latest.cubes) / everything / (deviation * deviation * deviation), MAX_SKEW)
-        both = 1.0 / window + 1.0 / n
-        z = (latest.mean - before.mean) / (deviation * self._runs(n) * math.sqrt(both))
-        of_difference = skew * (1.0 / window**2 - 1.0 / n**2) / (both * math.sqrt(both))
-        return z - SKEW_SHARE * of_difference * (z * z - 1.0) / 6.0
+        """Returns by how many errors the latest values are above those before; 0 if their means are close."""
+        end = len(self.values)
+        split = end - window
+        start = max(0, split - USUAL_TRADES)
+        (before, squares), (latest, others) = self.moments(start, split), self.moments(split, end)
+        deviation = max(self._least, math.sqrt((squares + others) / (end - start - 2)))
+        moved = (latest - before) / (deviation * math.sqrt(1.0 / window + 1.0 / (split - start)))
+        if abs(moved) < MEAN_THRESHOLD:
+            return 0.0
+        by_rank = scores_apart(self.values[start:], window)
+        return by_rank if by_rank * moved > 0 else 0.0
 
     def began(self, window: int) -> int:
         """Returns how many of the latest values have another level: those whose sum stands out most."""
         n = len(self.values) - window
-        middle, total, best, count = self.moments(0, n).mean, 0.0, -1.0, 1
+        middle, total, best, count = self.moments(0, n)[0], 0.0, -1.0, 1
         for back in range(1, window + 1):
             total += self.values[-back] - middle
             if abs(total) / math.sqrt(back) > best:
@@ -136,8 +128,8 @@ def level_shifts(xs: Sequence[float], least_spread: float, threshold: float = SH
     for at, x in enumerate(xs):
         if shift is not None:
             if at - shift.at >= BACK_TRADES:
-                latest, n = xs[at - BACK_TRADES + 1 : at + 1], len(usual.values)
-                back = abs(mean(latest) - usual.moments(0, n).mean) <= BACK_WITHIN_DEVIATIONS * usual.deviation(n)
+                latest = xs[at - BACK_TRADES + 1 : at + 1]
+                back = abs(mean(latest) - usual.mean()) <= BACK_WITHIN_DEVIATIONS * usual.deviation()
                 if back or at - shift.began + 1 >= NEW_HABIT_TRADES:
                     found[-1] = replace(shift, ended=at)
                     usual = usual if back else _UsualValues((), least_spread)
@@ -148,18 +140,63 @@ def level_shifts(xs: Sequence[float], least_spread: float, threshold: float = SH
         window = min(SHIFT_WINDOW_TRADES, len(usual.values) - SHIFT_BASELINE_TRADES)
         if window < LEAST_WINDOW_TRADES:
             continue
-        # With few values the error is itself uncertain: the quantile of Student's t instead of the normal one.
-        limit = threshold * (1.0 + (threshold * threshold + 1.0) / (4.0 * (len(usual.values) - 2)))
+        # With few values the error is itself uncertain: the quantile of Student's t instead of the normal one. Its degrees of
+        # freedom are a quarter of the values, because the correlation is estimated from them too.
+        limit = threshold * (1.0 + (threshold * threshold + 1.0) / (len(usual.values) - 2))
         apart = usual.apart(window)
         if abs(apart) > limit:
             count = min(usual.began(window), at - first + 1)
             usual.drop_last(count)
-            middle, n = usual.moments(0, len(usual.values)).mean, len(usual.values)
-            size = (mean(xs[at - count + 1 : at + 1]) - middle) / usual.deviation(n)
+            size = (mean(xs[at - count + 1 : at + 1]) - usual.mean()) / usual.deviation()
             shift = LevelShift(at, at - count + 1, "degrading" if apart < 0 else "improving", size)
             found.append(shift)
     return found
 
 
-def _within(value: float, most: float) -> float:
-    return max(-most, min(most, value))
+def scores_apart(xs: Sequence[float], window: int) -> float:
+    """Returns by how many errors the normal scores of the latest values are above those of the values before.
+
+    >>> round(scores_apart([1.0, 5.0, 2.0, 4.0, 3.0] * 6 + [4.0, 5.0] * 5, 10), 1)
+    3.0
+    """
+    scores = normal_scores(xs)
+    n, before = len(xs), len(xs) - window
+    # Each stretch is taken around its own mean: a change is no spread.
+    middles = mean(scores[:before]), mean(scores[before:])
+    around = [score - middles[place >= before] for place, score in enumerate(scores)]
+    squares = math.fsum(x * x for x in around)
+    if squares <= 0.0:
+        return 0.0
+    deviation = math.sqrt(squares / (n - 2))
+    neighbours = math.fsum(x * y for x, y in pairwise(around)) - around[before - 1] * around[before]
+    alike = min(MAX_CORRELATION, max(0.0, neighbours / squares + 1.0 / math.sqrt(n)))
+    both = 1.0 / window + 1.0 / before
+    return (middles[1] - middles[0]) / (deviation * math.sqrt(both * (1.0 + alike) / (1.0 - alike)))
+
+
+def normal_scores(xs: Sequence[float]) -> list[float]:
+    """Returns for each value the mean of that part of a standard normal distribution which its rank stands for.
+
+    Equal values share their ranks. The scores add up to zero.
+
+    >>> [round(score, 2) for score in normal_scores([7.0, 1.0, 3.0, 3.0])]
+    [1.27, -1.27, 0.0, 0.0]
+    """
+    n, order = len(xs), sorted(range(len(xs)), key=xs.__getitem__)
+    heights, scores, first = _heights(n), [0.0] * n, 0
+    while first < n:
+        end = first + 1
+        while end < n and xs[order[end]] == xs[order[first]]:
+            end += 1
+        score = n * (heights[first] - heights[end]) / (end - first)
+        for place in order[first:end]:
+            scores[place] = score
+        first = end
+    return scores
+
+
+@lru_cache(maxsize=2 * USUAL_TRADES)
+def _heights(n: int) -> tuple[float, ...]:
+    """Returns the height of the normal density where 0, 1, ... n of n equal parts of the distribution lie below."""
+    normal = NormalDist()
+    return (0.0, *(normal.pdf(normal.inv_cdf(part / n)) for part in range(1, n)), 0.0)

@@ -61,11 +61,15 @@ class OutcomeUnit:
         source: RSource | None = "money" if r is not None else None
         return episode._replace(pnl_r=r, r_source=source, mfe_r=None, mae_r=None, target_r=None, partial_r=None)
 
+    @property
+    def noun(self) -> str:
+        """What one unit of money is, in words."""
+        return "typical results" if self.few_losses else "typical losses"
+
     def phrase(self, currency: str) -> str:
         """Returns the unit in words: `R`, `R by ATR`, or `typical losses of $4.10`."""
         if self.source == "money" and self.amount is not None:
-            what = "results" if self.few_losses else "losses"
-            return f"typical {what} of {format_price_of_unit(Decimal(repr(self.amount)), currency)}"
+            return f"{self.noun} of {format_price_of_unit(Decimal(repr(self.amount)), currency)}"
         return "R by ATR" if self.source == "atr_proxy" else "R"
 
 

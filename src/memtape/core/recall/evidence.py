@@ -30,7 +30,7 @@ from memtape.core.memory.episodes import NOT_TAUGHT, Episode, RSource, believed_
 from memtape.core.memory.outcome_units import NO_UNIT, STOPS, OutcomeUnit, Signal, pick_unit, signal_of
 from memtape.core.original.kelly_formulas import kelly_bet_of_r, kelly_exact, kelly_from_memory
 from memtape.core.recall import sizing
-from memtape.core.recall.query import Query, age_days, compared_fields
+from memtape.core.recall.query import Query, SizeBasis, age_days, compared_fields
 from memtape.core.recall.scoring import confidence_factor, evidence_weight, faded
 from memtape.core.recall.sizing import SizingHint
 from memtape.core.statistics import beta_quantile, mean, normal_quantile
@@ -309,8 +309,8 @@ def evidence_from_sums(found: EvidenceSums, query: Query, beside: tuple[Compared
         median_r=sums.median_r, distribution={name: held * scale for name, held in zip(BINS, sums.bins, strict=True)},
         base=BaseRate(sums.n, sums.wins / sums.n if sums.n else None, sums.sum_r / sums.n if sums.n else None),
         worst_r=sums.worst_r, worst_id=sums.worst_id, r_source=unit.source, first_exit=sums.first_exit, last_exit=sums.last_exit,
-        n_claimed=found.n_claimed, shadows=found.shadows, hint=_hint(found.stops, query.affect.risk_appetite), beside=beside,
-        unit=unit,
+        n_claimed=found.n_claimed, shadows=found.shadows, beside=beside, unit=unit,
+        hint=_hint(found.stops if query.size_by == "stops" else sums, query.affect.risk_appetite, query.size_by),
     )  # fmt: skip
 
 
@@ -339,7 +339,7 @@ def _reach(df: float) -> float:
     return z + sum(term / df**power for power, term in enumerate(terms, 1))
 
 
-def _hint(stops: WeightedSums, risk_appetite: float) -> EvidenceSize:
+def _hint(stops: WeightedSums, risk_appetite: float, size_by: SizeBasis) -> EvidenceSize:
     settled = stops.won + stops.lost
     if not settled:
         return EvidenceSize(SizingHint(0.0, 0.0), ("No size suggested: no trade with a stop has won or lost",))
@@ -348,7 +348,8 @@ def _hint(stops: WeightedSums, risk_appetite: float) -> EvidenceSize:
         n_eff, stops.won / settled, stops.lost_r / stops.lost if stops.lost else None,
         stops.won_r / stops.won if stops.won else None, risk_appetite, at_least=MIN_N_EFF,
     )  # fmt: skip
-    return EvidenceSize(found, _reasons(found, risk_appetite))
+    # The words are about stops; a size by another unit is never shown to an agent.
+    return EvidenceSize(found, _reasons(found, risk_appetite) if size_by == "stops" else ())
 
 
 def _reasons(found: SizingHint, risk_appetite: float, cap: float = 0.02) -> tuple[str, ...]:

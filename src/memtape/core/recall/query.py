@@ -29,6 +29,7 @@ from memtape.errors import Invalid
 
 Profile = Literal["owm", "owm-literal", "balanced"]
 Switch = Literal["off", "on"]
+SizeBasis = Literal["stops", "unit"]
 MAX_LIMIT = 100
 
 
@@ -140,6 +141,7 @@ class Query:
     times_shown: Mapping[str, int] = field(default_factory=dict)  # decisions that cited a memory, as of the start of the tick
     explain: bool = False
     kelly_beside: bool = False
+    size_by: SizeBasis = "stops"  # unit: validation sizes by the unit of the answer, because many files have no stop
 
     def __post_init__(self) -> None:
         _require(self.as_of.tzinfo is not None, "as_of", "has no time zone", "Add Z for UTC or an offset")

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from memtape.core.brief.inputs import BriefDocuments, PinnedRule
-from memtape.core.observed import QUOTED_LENGTH, Decision, DocumentRef, Observed, Tick
+from memtape.core.brief.inputs import BriefDocuments
+from memtape.core.observed import QUOTED_LENGTH, Decision, DocumentRef, Tick
 from memtape.core.values import read
 from memtape.documents.citations import Citation, CitationVerdict, check_citation, cite, content_hash, lines_of
 from memtape.engine.documents.reader import DocumentReader
-from memtape.engine.scope import AgentScope
 from memtape.errors import Invalid
 from memtape.store.cutoff import EVERYTHING
+
+if TYPE_CHECKING:
+    from memtape.core.brief.inputs import PinnedRule
+    from memtape.core.observed import Observed
+    from memtape.engine.scope import AgentScope
 
 MAX_ITEMS_BACK = 2_000  # decisions and briefs that are read where neither a decision nor a run is named
 Role = Literal["cited", "rule", "document"]  # by the decision itself; shown to it as a rule; shown to it as a passage

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from memtape.documents.cache import SHARED_SCOPE
 from memtape.engine.documents.sync import sync_documents
-from memtape.engine.resources import Resources
 from memtape.errors import MemtapeError
+
+if TYPE_CHECKING:
+    from memtape.engine.resources import Resources
 
 
 def index_written(resources: Resources, agent: str, *, shared: bool = False) -> str:

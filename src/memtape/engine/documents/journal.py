@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -28,17 +28,20 @@ from memtape.core.codec import EPOCH, make_id
 from memtape.core.document_edits import NoteEntry, NoteKind, note_text
 from memtape.core.events import NoteAppended
 from memtape.core.ids import JournalNoteId
-from memtape.core.items import Item, StoredItem
+from memtape.core.items import Item
 from memtape.core.values import Key, read
 from memtape.documents import workspace_files, write_policy
-from memtape.documents.sources import DocumentFolder
 from memtape.engine.documents.index_update import embed_documents, index_written
 from memtape.engine.documents.workspace import Documents
-from memtape.engine.scope import AgentScope
 from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Conflict, Invalid
 from memtape.store.cutoff import EVERYTHING
-from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.items import StoredItem
+    from memtape.documents.sources import DocumentFolder
+    from memtape.engine.scope import AgentScope
+    from memtape.store.tables import Tables
 
 SAME_NOTE_WITHIN = timedelta(minutes=10)
 NoteId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$")]

@@ -12,19 +12,24 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memtape.core.decisions.examinations import Examination
 from memtape.core.decisions.runs import AgentRun, RunEnd, RunStart
-from memtape.core.items import StoredItem
 from memtape.core.observed import Decision
 from memtape.core.values import read
-from memtape.documents.day_pages import DayPages, LogDay, day_bounds
+from memtape.documents.day_pages import LogDay, day_bounds
 from memtape.documents.decision_pages import DECISIONS, decision_heading, decision_page
 from memtape.documents.run_pages import RUNS, RunRecord, run_day_page, run_of_heading
-from memtape.documents.sources import DocumentFolder, FileEntry, SkippedFile
-from memtape.engine.resources import Resources
+from memtape.documents.sources import DocumentFolder, SkippedFile
 from memtape.store.cutoff import EVERYTHING
-from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.items import StoredItem
+    from memtape.documents.day_pages import DayPages
+    from memtape.documents.sources import FileEntry
+    from memtape.engine.resources import Resources
+    from memtape.store.tables import Tables
 
 INSTANT = timedelta(microseconds=1)
 RUNS_READ_TOGETHER = 100  # a run may have hundreds of long steps: not all of a day are held in memory at once

@@ -18,25 +18,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memtape.core.codec import digest, make_id, plain
 from memtape.core.document_edits import Edit, EditState, ProposalStatus, evaluate_edit, make_edit
 from memtape.core.events import EditProposed, proposal_event
 from memtape.core.ids import ProposalId
-from memtape.core.items import Item, StoredItem
+from memtape.core.items import Item
 from memtape.core.text_diff import unified_diff
 from memtape.core.values import Key, Line, read
 from memtape.documents import workspace_files, write_policy
-from memtape.documents.sources import DocumentFolder
 from memtape.engine.documents.index_update import embed_documents, index_written
 from memtape.engine.documents.journal import MODEL_TIER, receipt_of
 from memtape.engine.documents.workspace import Documents
-from memtape.engine.scope import AgentScope
 from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
 from memtape.store.cutoff import EVERYTHING
-from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.items import StoredItem
+    from memtape.documents.sources import DocumentFolder
+    from memtape.engine.scope import AgentScope
+    from memtape.store.tables import Tables
 
 MAX_OPEN_PROPOSALS = 100
 

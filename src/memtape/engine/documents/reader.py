@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memtape.core.items import OWNER_STREAM
-from memtape.documents.citations import Citation, CitationVerdict, check_citation
-from memtape.documents.document_list import DocumentGroup, list_by_type
-from memtape.documents.sources import LOG_PAGES, DocumentFolder
+from memtape.documents.citations import check_citation
+from memtape.documents.document_list import list_by_type
+from memtape.documents.sources import LOG_PAGES
 from memtape.documents.text_files import read_document, read_document_file
 from memtape.documents.write_policy import split_path
 from memtape.engine.documents.log_pages import log_page_text
 from memtape.engine.documents.sync import folders_in
-from memtape.engine.resources import Resources
 from memtape.errors import Invalid
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.documents.citations import Citation, CitationVerdict
+    from memtape.documents.document_list import DocumentGroup
+    from memtape.documents.sources import DocumentFolder
+    from memtape.engine.resources import Resources
 
 Place = tuple[str, str | None]  # a document and, where only a section is pinned, its heading
 

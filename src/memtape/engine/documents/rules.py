@@ -9,25 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from memtape.core.brief.inputs import BriefDocuments, Passage, PinnedRule
 from memtape.core.codec import make_id, plain
 from memtape.core.items import Item
-from memtape.core.observed import DocumentRef
 from memtape.core.values import read
 from memtape.documents.citations import Citation, cite, content_hash, lines_of, quoted_lines
 from memtape.documents.pinned_rules import find_rule_files, is_relevant, may_be_pinned, section_lines
 from memtape.documents.question import parse_question
-from memtape.documents.search import SearchHit, search_index
+from memtape.documents.search import search_index
 from memtape.documents.snippets import snippet
 from memtape.documents.sources import classify_path, is_readable_folder
 from memtape.engine.documents.reader import DocumentReader
-from memtape.engine.scope import AgentScope
-from memtape.engine.view.view import View
 from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Invalid, MemtapeError, Unknown
 from memtape.store.cutoff import EVERYTHING
-from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.observed import DocumentRef
+    from memtape.documents.search import SearchHit
+    from memtape.engine.scope import AgentScope
+    from memtape.engine.view.view import View
+    from memtape.store.tables import Tables
 
 MAX_PASSAGES = 3  # passages in a brief, each of another document
 SEARCHED_HITS = 15  # hits among which they are looked for

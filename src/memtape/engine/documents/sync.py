@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memtape.core.items import OWNER_STREAM
 from memtape.documents.cache import SHARED_SCOPE
-from memtape.documents.index import SyncResult
 from memtape.documents.index_health import sync_index
 from memtape.documents.sources import DocumentFolder
 from memtape.engine.documents.log_pages import decision_page_folder, has_log_pages, log_page_folders
-from memtape.engine.resources import Resources, refuse_deleted
+from memtape.engine.resources import refuse_deleted
 from memtape.errors import Conflict, MemtapeError
 from memtape.store.cutoff import EVERYTHING
-from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.documents.index import SyncResult
+    from memtape.engine.resources import Resources
+    from memtape.store.tables import Tables
 
 
 def folders_in(tables: Tables) -> list[DocumentFolder]:

@@ -9,24 +9,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memtape.core.codec import make_id
 from memtape.core.items import OWNER_STREAM, Item
-from memtape.documents.backtests import SimilarReport, similar_reports
+from memtape.documents.backtests import similar_reports
 from memtape.documents.cache import SHARED_SCOPE
-from memtape.documents.citations import Citation, CitationVerdict, cite, lines_of
-from memtape.documents.document_list import DocumentGroup
-from memtape.documents.fusion import Fusion
-from memtape.documents.index import IndexHealth, PendingFiles, SyncResult
-from memtape.documents.search import SearchHit, SearchResult, Slot, search_index
-from memtape.documents.sources import LOG_PAGES, DocumentFolder, is_readable_folder
-from memtape.engine.documents.log_pages import PageRecord, log_page_folders, page_record
+from memtape.documents.citations import cite, lines_of
+from memtape.documents.search import SearchResult, search_index
+from memtape.documents.sources import LOG_PAGES, is_readable_folder
+from memtape.engine.documents.log_pages import log_page_folders, page_record
 from memtape.engine.documents.reader import DocumentReader
 from memtape.engine.documents.sync import folders_in, sync_documents
-from memtape.engine.scope import AgentScope
 from memtape.errors import Invalid, Unknown
 from memtape.plugs.embedder import StaticEmbedder
 from memtape.store.cutoff import EVERYTHING
+
+if TYPE_CHECKING:
+    from memtape.documents.backtests import SimilarReport
+    from memtape.documents.citations import Citation, CitationVerdict
+    from memtape.documents.document_list import DocumentGroup
+    from memtape.documents.fusion import Fusion
+    from memtape.documents.index import IndexHealth, PendingFiles, SyncResult
+    from memtape.documents.search import SearchHit
+    from memtape.documents.slots import Slot
+    from memtape.documents.sources import DocumentFolder
+    from memtape.engine.documents.log_pages import PageRecord
+    from memtape.engine.scope import AgentScope
 
 
 class Documents:

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from memtape.core.codec import EPOCH
-from memtape.core.skills import Agent
-from memtape.engine.resources import Resources
-from memtape.engine.view.at_head import ViewAtHead
-from memtape.engine.view.stored import StoredView
-from memtape.engine.view.view import View
+from memtape.engine.present import present_of
 from memtape.errors import Invalid
 from memtape.store.cutoff import Cutoff
-from memtape.store.rows import Head
-from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.skills import Agent
+    from memtape.engine.resources import Resources
+    from memtape.engine.view.view import View
+    from memtape.store.tables import Tables
 
 
 @contextmanager
@@ -36,24 +36,20 @@ def open_view(
     if head is not None and head > latest.seq:
         raise Invalid("head", f"the log ends at row {latest.seq}", "Give a row that is there")
     view: View
+    # Both kinds are imported when they are needed, so that a command that opens no view starts without them.
     # Stored rows also say when a version ceased to be believed. A reader who names a row of the log sees that only if it had
     # become known by the moment.
     everything_known = latest.known_at is None or moment >= latest.known_at
     if head is None or (head == latest.seq and everything_known):
+        from memtape.engine.view.stored import StoredView
+
         view = StoredView(tables, agent, cutoff, resources.columns, latest)
     else:
+        from memtape.engine.view.at_head import ViewAtHead
+
         view = ViewAtHead(tables, agent, cutoff)
     view.is_present, view.is_reproduction = as_of is None and head is None, head is not None
     try:
         yield view
     finally:
         view.release()
-
-
-def present_of(agent: Agent, head: Head, now: datetime) -> datetime:
-    """The moment that a question without one is about: in a simulation the last one observed, else the clock's."""
-    last = head.known_at
-    # Terms that hold from the beginning are known from then on; that is no moment that anybody observed.
-    if last is None or last == EPOCH:
-        return now
-    return last if agent.mode == "sim" else max(now, last)

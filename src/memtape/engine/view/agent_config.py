@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from memtape.core.decisions.agent_config import DEFAULT_CONFIG, AgentConfig, ConfiguredAgent
 from memtape.core.decisions.cards import BUILT_IN_CARDS, CardDefinition
-from memtape.core.items import StoredItem
 from memtape.core.values import read
 from memtape.errors import Unknown
-from memtape.store.cutoff import EVERYTHING, Cutoff
-from memtape.store.tables import Tables
+from memtape.store.cutoff import EVERYTHING
+
+if TYPE_CHECKING:
+    from memtape.core.items import StoredItem
+    from memtape.store.cutoff import Cutoff
+    from memtape.store.tables import Tables
 
 
 def stated_configs(owner: Tables, agent: str, cutoff: Cutoff = EVERYTHING) -> list[StoredItem]:

@@ -10,25 +10,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
-from memtape.core.decisions.followed import FollowedOutcome, follow_decisions, outcomes_at
-from memtape.core.events import Discrepancy
-from memtape.core.ledger.trade_page import TradePage
-from memtape.core.ledger.trades import Trade
-from memtape.core.ledger.versions import TradeVersion
-from memtape.core.memory.affect import AffectStep
+from memtape.core.decisions.followed import follow_decisions, outcomes_at
 from memtape.core.memory.belief_cells import count_cells, count_stated
 from memtape.core.memory.belief_formation import beliefs_from_counts
-from memtape.core.memory.beliefs import Belief
-from memtape.core.memory.episodes import Episode, known_episodes
-from memtape.core.memory.learn_all import LearnedMemories, learn_all
-from memtape.core.memory.outcome_units import OutcomeUnit, money_unit
-from memtape.core.memory.plans import PlanState
-from memtape.core.memory.trade_labels import EntryLabels
-from memtape.core.recall.query import PlanMemory, Query
-from memtape.core.recall.reference import Recalled, recall_reference
+from memtape.core.memory.episodes import known_episodes
+from memtape.core.memory.learn_all import learn_all
+from memtape.core.memory.outcome_units import money_unit
+from memtape.core.recall.reference import recall_reference
 from memtape.core.recall.unknown_values import KnownValues
-from memtape.core.skills import Agent
 from memtape.engine.view.derived_ledger import (
     all_versions,
     derive_trades,
@@ -49,8 +40,25 @@ from memtape.engine.view.view import (
     select_trades,
 )
 from memtape.engine.write.verification import first_broker_record
-from memtape.store.cutoff import Cutoff
-from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.decisions.followed import FollowedOutcome
+    from memtape.core.events import Discrepancy
+    from memtape.core.ledger.trade_page import TradePage
+    from memtape.core.ledger.trades import Trade
+    from memtape.core.ledger.versions import TradeVersion
+    from memtape.core.memory.affect import AffectStep
+    from memtape.core.memory.beliefs import Belief
+    from memtape.core.memory.episodes import Episode
+    from memtape.core.memory.learn_all import LearnedMemories
+    from memtape.core.memory.outcome_units import OutcomeUnit
+    from memtape.core.memory.plans import PlanState
+    from memtape.core.memory.trade_labels import EntryLabels
+    from memtape.core.recall.query import PlanMemory, Query
+    from memtape.core.recall.reference import Recalled
+    from memtape.core.skills import Agent
+    from memtape.store.cutoff import Cutoff
+    from memtape.store.tables import Tables
 
 
 class ViewAtHead(View):
@@ -162,10 +170,11 @@ class ViewAtHead(View):
         }  # fmt: skip
 
     def latest_episodes(self, limit: int, *, symbol: str | None = None, strategy: str | None = None) -> list[Episode]:
-        """The episodes that ended last, oldest first."""
+        """The trades that ended last, oldest first; without claims if they do not count."""
         found = [
             episode for episode in self.episodes()
-            if (strategy is None or episode.strategy == strategy) and (symbol is None or episode.symbol == symbol)
+            if episode.kind == "trade" and (self.claims_count or not episode.claimed)
+            and (strategy is None or episode.strategy == strategy) and (symbol is None or episode.symbol == symbol)
         ]  # fmt: skip
         return sorted(found, key=lambda episode: (episode.exit_at, episode.id))[-limit:]
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from memtape.core.chats import CARD_KINDS, CHAT_KINDS, Chat, StrategyCard, fold_chats, fold_strategy_cards
-from memtape.core.items import StoredItem
+from typing import TYPE_CHECKING
+
+from memtape.core.chats import CARD_KINDS, CHAT_KINDS, fold_chats, fold_strategy_cards
 from memtape.errors import Unknown
-from memtape.store.cutoff import EVERYTHING, Cutoff
-from memtape.store.tables import Tables
+from memtape.store.cutoff import EVERYTHING
+
+if TYPE_CHECKING:
+    from memtape.core.chats import Chat, StrategyCard
+    from memtape.core.items import StoredItem
+    from memtape.store.cutoff import Cutoff
+    from memtape.store.tables import Tables
 
 
 def owner_chats(owner: Tables, cutoff: Cutoff = EVERYTHING) -> list[Chat]:

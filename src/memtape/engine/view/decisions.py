@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from memtape.core.decisions.cards import CardDefinition, card_slots
 from memtape.core.decisions.decision_outcomes import DecisionOutcome
 from memtape.core.decisions.examinations import Gate, reexamination_gate
-from memtape.core.decisions.reviews import ConvictionScore, Review, ReviewedCard, review_lines
-from memtape.core.observed import Decision
+from memtape.core.decisions.reviews import ConvictionScore, ReviewedCard, review_lines
 from memtape.engine.view.agent_config import card_types
 from memtape.engine.view.examinations import RecordedExamination, examinations
 from memtape.engine.view.ledger import RecordedDecision, recorded_decision, recorded_decisions
 from memtape.engine.view.outcomes import decision_outcomes
-from memtape.engine.view.view import View
 from memtape.errors import Conflict
+
+if TYPE_CHECKING:
+    from memtape.core.decisions.reviews import Review
+    from memtape.core.observed import Decision
+    from memtape.engine.view.view import View
 
 DEFAULT_CARD = "trade-decision"
 MANY_DECISIONS = 500  # from so many on, reading the outcomes of all is cheaper than asking for each

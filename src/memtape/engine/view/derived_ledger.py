@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from memtape.core.codec import EPOCH
-from memtape.core.events import Discrepancy
 from memtape.core.fill_records import fill_discrepancy
-from memtape.core.items import Item, Position, close_claim, in_log_order
+from memtape.core.items import Item, close_claim, in_log_order
 from memtape.core.ledger.reported import claimed_trade
 from memtape.core.ledger.rounds import trades_of_open_round
-from memtape.core.ledger.trades import Trade
-from memtape.core.ledger.versions import TradeVersion
 from memtape.core.observed import Claim, ClosedTrade, Closing
-from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.write.positions import derive_position
 from memtape.engine.write.reported_trades import ReportedTrades, reported_id
-from memtape.store.cutoff import Cutoff, FlatPoint
-from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.events import Discrepancy
+    from memtape.core.items import Position
+    from memtape.core.ledger.trades import Trade
+    from memtape.core.ledger.versions import TradeVersion
+    from memtape.core.skills import Agent
+    from memtape.store.cutoff import Cutoff, FlatPoint
+    from memtape.store.tables import Tables
 
 
 def known_positions(tables: Tables, cutoff: Cutoff) -> list[Position]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from memtape.core.calendar import EVENT_HORIZON, LISTED_IMPORTANCE, CalendarEvent, standing_events, upcoming_events
+from memtape.core.calendar import EVENT_HORIZON, LISTED_IMPORTANCE, standing_events, upcoming_events
 from memtape.core.exposure import symbol_currencies
-from memtape.core.items import StoredItem
 from memtape.engine.view.owner_stream import INSTANT
-from memtape.engine.view.view import View
-from memtape.store.cutoff import Cutoff
-from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.calendar import CalendarEvent
+    from memtape.core.items import StoredItem
+    from memtape.engine.view.view import View
+    from memtape.store.cutoff import Cutoff
+    from memtape.store.tables import Tables
 
 
 def latest_events(items: Iterable[StoredItem], kinds: Collection[str] | None = None) -> list[CalendarEvent]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memtape.core.decisions.examinations import Examination
-from memtape.core.items import StoredItem
 from memtape.core.values import read
-from memtape.engine.view.view import View
+
+if TYPE_CHECKING:
+    from memtape.core.items import StoredItem
+    from memtape.engine.view.view import View
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, localcontext
+from typing import TYPE_CHECKING
 
-from memtape.core.brief.inputs import OpenPosition
-from memtape.core.calendar import CalendarEvent
 from memtape.core.event_kinds import EVENT_KINDS, EventKind
 from memtape.core.exposure import (
     REACTION_WINDOW,
     HeldSide,
     PositionExposure,
     ReactionSummary,
-    ScheduledEvent,
     bar_series,
     event_exposure,
     reaction_after,
@@ -27,10 +25,18 @@ from memtape.core.exposure import (
     reaction_window,
 )
 from memtape.core.ledger.open_position import open_notional
-from memtape.core.observed import Bar, Side
+from memtape.core.observed import Side
 from memtape.core.values import MONEY, ZERO
 from memtape.engine.view.events import latest_events
-from memtape.engine.view.view import View
+
+if TYPE_CHECKING:
+    from memtape.core.brief.inputs import OpenPosition
+    from memtape.core.calendar import CalendarEvent
+    from memtape.core.exposure import (
+        ScheduledEvent,
+    )
+    from memtape.core.observed import Bar
+    from memtape.engine.view.view import View
 
 Notionals = Mapping[tuple[str, Side], Decimal | None]  # by symbol and side, the worth of what is held
 

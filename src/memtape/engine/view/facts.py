@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from memtape.core.facts import FACT_KINDS, Fact, fold_facts
+from typing import TYPE_CHECKING
+
+from memtape.core.facts import FACT_KINDS, fold_facts
 from memtape.errors import Unknown
-from memtape.store.cutoff import EVERYTHING, Cutoff
-from memtape.store.tables import Tables
+from memtape.store.cutoff import EVERYTHING
+
+if TYPE_CHECKING:
+    from memtape.core.facts import Fact
+    from memtape.store.cutoff import Cutoff
+    from memtape.store.tables import Tables
 
 
 def owner_facts(owner: Tables, cutoff: Cutoff = EVERYTHING) -> list[Fact]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from memtape.core.codec import EPOCH
 from memtape.core.fills import Instrument
 from memtape.core.items import read_terms
 from memtape.core.ledger.terms import ContractTerms
-from memtape.engine.view.view import View
+
+if TYPE_CHECKING:
+    from memtape.engine.view.view import View
 
 
 @dataclass(frozen=True, slots=True)

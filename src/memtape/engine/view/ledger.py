@@ -8,17 +8,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from decimal import Decimal, localcontext
+from typing import TYPE_CHECKING
 
 from memtape.core.fills import Dividend, Funding
-from memtape.core.items import StoredItem
-from memtape.core.ledger.performance import Curve, Performance, TradingBook, equity_curve, performance
-from memtape.core.ledger.performance_detail import HeldPrice, PerformanceDetail, covers, performance_detail
-from memtape.core.ledger.trades import Trade, round_money
-from memtape.core.lessons.losses import Losses, find_losses
+from memtape.core.ledger.performance import TradingBook, equity_curve, performance
+from memtape.core.ledger.performance_detail import HeldPrice, covers, performance_detail
+from memtape.core.ledger.trades import round_money
+from memtape.core.lessons.losses import find_losses
 from memtape.core.memory.outcome_units import OutcomeFigures
-from memtape.core.observed import Bar, CashFlow, Decision, EquityMark, Run
+from memtape.core.observed import CashFlow, Decision, EquityMark
 from memtape.core.values import MONEY, ZERO, read
-from memtape.engine.view.view import AnswerBasis, TradeFilter, View
+from memtape.engine.view.view import AnswerBasis, TradeFilter
+
+if TYPE_CHECKING:
+    from memtape.core.items import StoredItem
+    from memtape.core.ledger.performance import Curve, Performance
+    from memtape.core.ledger.performance_detail import PerformanceDetail
+    from memtape.core.ledger.trades import Trade
+    from memtape.core.lessons.losses import Losses
+    from memtape.core.observed import Bar, Run
+    from memtape.engine.view.view import View
 
 HELD_SYMBOLS = 20  # the most traded ones, compared with holding them
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from memtape.core.items import StoredItem
-from memtape.core.lessons.reflection import Lesson, Reflection, lessons_shown_at
+from memtape.core.lessons.reflection import Reflection, lessons_shown_at
 from memtape.core.values import read
-from memtape.engine.view.view import View
 from memtape.store.cutoff import EVERYTHING, Cutoff
-from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.items import StoredItem
+    from memtape.core.lessons.reflection import Lesson
+    from memtape.engine.view.view import View
+    from memtape.store.tables import Tables
 
 Status = Literal["active", "superseded"]
 

@@ -7,23 +7,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from memtape.core.ledger.trades import Trade
-from memtape.core.memory.behaviour import Behaviour, ClosedCounts, behaviour, realised_counts
+from memtape.core.memory.behaviour import behaviour, realised_counts
 from memtape.core.memory.belief_cells import trades_for_and_against
-from memtape.core.memory.beliefs import Belief
-from memtape.core.memory.episodes import Episode
 from memtape.core.memory.learn import is_hidden_by
 from memtape.core.memory.outcome_units import choose_unit, in_unit
 from memtape.core.observed import Side, Situation
-from memtape.core.original.forms import ScoreForm, score_forms
+from memtape.core.original.forms import score_forms
 from memtape.core.recall.query import AffectContext, Query, RecallParameters
-from memtape.core.recall.reference import Recalled
 from memtape.core.recall.unknown_values import label_notes, strategy_notes, symbol_notes
 from memtape.engine.view.plans import plans_for_recall
 from memtape.engine.view.situation import current_situation
-from memtape.engine.view.view import AnswerBasis, TradeFilter, View
+from memtape.engine.view.view import AnswerBasis, TradeFilter
 from memtape.errors import Unknown
+
+if TYPE_CHECKING:
+    from memtape.core.ledger.trades import Trade
+    from memtape.core.memory.behaviour import Behaviour, ClosedCounts
+    from memtape.core.memory.beliefs import Belief
+    from memtape.core.memory.episodes import Episode
+    from memtape.core.original.forms import ScoreForm
+    from memtape.core.recall.reference import Recalled
+    from memtape.engine.view.view import View
 
 MAX_TICKS_BACK = 5_000
 HABIT_TRADES = 1_000  # trades that habits are read from: the window, and the trades before it that it is measured by

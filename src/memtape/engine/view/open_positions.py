@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from memtape.core.brief.inputs import OpenPosition
 from memtape.core.ledger.open_position import open_value
-from memtape.engine.view.view import TradeFilter, View
+from memtape.engine.view.view import TradeFilter
+
+if TYPE_CHECKING:
+    from memtape.engine.view.view import View
 
 
 def open_positions(view: View) -> tuple[OpenPosition, ...]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memtape.core.decisions.decision_outcomes import DecisionOutcome, effective_outcome
-from memtape.core.items import StoredItem
-from memtape.core.ledger.trades import Trade
-from memtape.engine.view.view import View
+from memtape.core.decisions.decision_outcomes import effective_outcome
 from memtape.engine.write.reported_trades import reported_id
 from memtape.store.database import in_batches
+
+if TYPE_CHECKING:
+    from memtape.core.decisions.decision_outcomes import DecisionOutcome
+    from memtape.core.items import StoredItem
+    from memtape.core.ledger.trades import Trade
+    from memtape.engine.view.view import View
 
 
 def decision_outcomes(

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from memtape.core.items import StoredItem
 from memtape.core.near_names import meant
 from memtape.core.skills import Agent, Skill
 from memtape.core.values import read
-from memtape.engine.view.view import View
 from memtape.errors import Unknown
 from memtape.store.cutoff import EVERYTHING, Cutoff
-from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.items import StoredItem
+    from memtape.engine.view.view import View
+    from memtape.store.tables import Tables
 
 INSTANT = timedelta(microseconds=1)
 MAX_NAMED_AGENTS = 12  # in an error

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from memtape.core.events import PlanEvent, PlanFired, read_event
-from memtape.core.memory.plans import PlanState, changed_plan_state, new_plan_state
-from memtape.engine.view.view import View
+from memtape.core.memory.plans import changed_plan_state, new_plan_state
+
+if TYPE_CHECKING:
+    from memtape.core.memory.plans import PlanState
+    from memtape.engine.view.view import View
 
 CONCLUDING_KINDS = ("tick", "shown")  # the log rows that may conclude that a plan fired or expired
 

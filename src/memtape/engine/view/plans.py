@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
-from memtape.core.events import PlanFired
 from memtape.core.labels import fold_fields
-from memtape.core.memory.episodes import Episode
 from memtape.core.memory.plans import (
     FiredPlan,
-    Plan,
     PlanInputs,
     PlanState,
     judge_plan,
@@ -26,7 +24,14 @@ from memtape.core.observed import ANY, Situation
 from memtape.core.values import read
 from memtape.engine.view.plan_log import plan_firings
 from memtape.engine.view.situation import decisions_at_tick, plan_inputs
-from memtape.engine.view.view import View
+
+if TYPE_CHECKING:
+    from memtape.core.events import PlanFired
+    from memtape.core.memory.episodes import Episode
+    from memtape.core.memory.plans import (
+        Plan,
+    )
+    from memtape.engine.view.view import View
 
 LOOKING_BACK = ("changed", "crosses_above", "crosses_below")
 FOLLOWING = timedelta(days=1)  # a trade entered within a day of a plan's firing is the one it was about

@@ -6,12 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from memtape.core.decisions.runs import AgentRun, RunEnd, RunStart
-from memtape.core.items import StoredItem
 from memtape.core.values import ZERO, read
-from memtape.engine.view.view import View
 from memtape.store.database import in_batches
+
+if TYPE_CHECKING:
+    from memtape.core.items import StoredItem
+    from memtape.engine.view.view import View
 
 INSTANT = timedelta(microseconds=1)
 

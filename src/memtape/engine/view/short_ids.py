@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from memtape.core.brief.short_ids import MIN_DIGITS, resolve_short_id
-from memtape.engine.view.view import View
 from memtape.errors import Invalid
+
+if TYPE_CHECKING:
+    from memtape.engine.view.view import View
 
 ID_DIGITS = 16
 BRIEFS_SEARCHED = 20  # the last briefs that were shown, in which a short id is looked for first

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memtape.core.calendar import calendar_fields
 from memtape.core.decisions.outcomes import NOT_TAKEN
 from memtape.core.memory.predicate import FIELDS
 from memtape.core.memory.situation_fields import market_state_at, situation_at
-from memtape.core.observed import Decision, Situation
+from memtape.core.observed import Decision
 from memtape.core.values import read
 from memtape.engine.view.events import nearby_events
 from memtape.engine.view.owner_stream import INSTANT
-from memtape.engine.view.view import View
+
+if TYPE_CHECKING:
+    from memtape.core.observed import Situation
+    from memtape.engine.view.view import View
 
 SATURDAY = 5
 

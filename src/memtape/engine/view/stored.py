@@ -10,34 +10,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from memtape.core.codec import micros, moment
-from memtape.core.decisions.followed import FollowedOutcome
-from memtape.core.events import Discrepancy
-from memtape.core.items import Position
 from memtape.core.ledger.rounds import trades_of_open_round
-from memtape.core.ledger.trade_page import TradePage
-from memtape.core.ledger.trades import Trade
-from memtape.core.ledger.versions import TradeVersion
-from memtape.core.memory.affect import AffectStep
 from memtape.core.memory.belief_cells import count_stated
 from memtape.core.memory.belief_formation import beliefs_from_counts, fades_at
-from memtape.core.memory.beliefs import Belief, entry_facts
-from memtape.core.memory.episodes import Episode, known_episodes
-from memtape.core.memory.outcome_units import OutcomeUnit, money_unit_of_results
-from memtape.core.memory.plans import PlanState
-from memtape.core.memory.trade_labels import EntryLabels
-from memtape.core.recall.query import PlanMemory, Query
-from memtape.core.recall.reference import Recalled
+from memtape.core.memory.beliefs import entry_facts
+from memtape.core.memory.episodes import known_episodes
+from memtape.core.memory.outcome_units import money_unit_of_results
 from memtape.core.recall.unknown_values import KnownValues
-from memtape.core.skills import Agent
-from memtape.engine.column_cache import CachedBeliefs, CachedColumns, ColumnCache
+from memtape.engine.column_cache import CachedBeliefs
 from memtape.engine.view.derived_ledger import derive_trades, differing_fills, known_positions, open_claims
 from memtape.engine.view.plan_log import plan_states_from_log
 from memtape.engine.view.view import (
     ALL_TRADES,
     AnswerBasis,
-    TradeFilter,
     View,
     counted_sources,
     discrepancies_to_show,
@@ -47,9 +35,31 @@ from memtape.engine.view.view import (
 )
 from memtape.engine.write.learn import Learner
 from memtape.engine.write.verification import first_broker_record
-from memtape.store.cutoff import EVERYTHING, Cutoff
-from memtape.store.rows import Head, PositionRow
-from memtape.store.tables import Tables
+from memtape.store.cutoff import EVERYTHING
+
+if TYPE_CHECKING:
+    from memtape.core.decisions.followed import FollowedOutcome
+    from memtape.core.events import Discrepancy
+    from memtape.core.items import Position
+    from memtape.core.ledger.trade_page import TradePage
+    from memtape.core.ledger.trades import Trade
+    from memtape.core.ledger.versions import TradeVersion
+    from memtape.core.memory.affect import AffectStep
+    from memtape.core.memory.beliefs import Belief
+    from memtape.core.memory.episodes import Episode
+    from memtape.core.memory.outcome_units import OutcomeUnit
+    from memtape.core.memory.plans import PlanState
+    from memtape.core.memory.trade_labels import EntryLabels
+    from memtape.core.recall.query import PlanMemory, Query
+    from memtape.core.recall.reference import Recalled
+    from memtape.core.skills import Agent
+    from memtape.engine.column_cache import CachedColumns, ColumnCache
+    from memtape.engine.view.view import (
+        TradeFilter,
+    )
+    from memtape.store.cutoff import Cutoff
+    from memtape.store.rows import Head, PositionRow
+    from memtape.store.tables import Tables
 
 
 class StoredView(View):
@@ -224,8 +234,8 @@ class StoredView(View):
         return self.memory_tables.entry_labels(ids, self.as_of)
 
     def latest_episodes(self, limit: int, *, symbol: str | None = None, strategy: str | None = None) -> list[Episode]:
-        """The episodes that ended last, oldest first."""
-        return self.memory_tables.latest(self.as_of, limit, symbol, strategy)
+        """The trades that ended last, oldest first; without claims if they do not count."""
+        return self.memory_tables.latest(self.as_of, limit, symbol, strategy, trades=True, claims=self.claims_count)
 
     def money_unit(self) -> OutcomeUnit:
         """The agent's unit of money, from all its trades known at the moment."""

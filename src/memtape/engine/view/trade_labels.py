@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from memtape.core.labels import fold_fields
-from memtape.core.ledger.trades import Trade
 from memtape.core.memory.learn import entry_situation
 from memtape.core.memory.situation_fields import market_state_at
-from memtape.core.memory.trade_labels import EntryLabels, lacks_labels, with_entry_labels
-from memtape.engine.view.view import View
+from memtape.core.memory.trade_labels import lacks_labels, with_entry_labels
+
+if TYPE_CHECKING:
+    from memtape.core.ledger.trades import Trade
+    from memtape.core.memory.trade_labels import EntryLabels
+    from memtape.engine.view.view import View
 
 
 def labelled_trades(view: View, trades: Sequence[Trade]) -> list[Trade]:

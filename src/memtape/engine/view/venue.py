@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from memtape.core.items import StoredItem
-from memtape.core.venue_coverage import VenueCoverage, read_coverage
-from memtape.engine.view.view import View
+from memtape.core.venue_coverage import read_coverage
+
+if TYPE_CHECKING:
+    from memtape.core.items import StoredItem
+    from memtape.core.venue_coverage import VenueCoverage
+    from memtape.engine.view.view import View
 
 
 def coverage_at(view: View) -> VenueCoverage | None:

@@ -10,30 +10,37 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from memtape.core.decisions.followed import FollowedOutcome
-from memtape.core.events import OF_SNAPSHOTS, Discrepancy
-from memtape.core.items import OWNER_STREAM, StoredItem
-from memtape.core.ledger.rounds import KnownBar
-from memtape.core.ledger.trade_page import TradeLabels, TradePage
-from memtape.core.ledger.trades import Trade
-from memtape.core.memory.affect import Affect, AffectStep
-from memtape.core.memory.beliefs import Belief, StatedBelief
-from memtape.core.memory.episodes import Episode
-from memtape.core.memory.market import Market
-from memtape.core.memory.outcome_units import OutcomeUnit
-from memtape.core.memory.plans import PlanState
-from memtape.core.memory.trade_labels import EntryLabels
-from memtape.core.recall.query import PlanMemory, Query
-from memtape.core.recall.reference import Recalled
-from memtape.core.recall.unknown_values import KnownValues
-from memtape.core.skills import Agent
+from memtape.core.events import OF_SNAPSHOTS
+from memtape.core.items import OWNER_STREAM
+from memtape.core.ledger.trade_page import TradeLabels
+from memtape.core.memory.affect import Affect
+from memtape.core.memory.beliefs import StatedBelief
 from memtape.core.sources import OUTCOME_SOURCES, TradeSource, source_of_episode, source_phrase
-from memtape.store.cutoff import Cutoff
 from memtape.store.memories import MemoryTables
-from memtape.store.rows import Head
 from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.core.decisions.followed import FollowedOutcome
+    from memtape.core.events import Discrepancy
+    from memtape.core.items import StoredItem
+    from memtape.core.ledger.rounds import KnownBar
+    from memtape.core.ledger.trade_page import TradePage
+    from memtape.core.ledger.trades import Trade
+    from memtape.core.memory.affect import AffectStep
+    from memtape.core.memory.beliefs import Belief
+    from memtape.core.memory.episodes import Episode
+    from memtape.core.memory.market import Market
+    from memtape.core.memory.outcome_units import OutcomeUnit
+    from memtape.core.memory.plans import PlanState
+    from memtape.core.memory.trade_labels import EntryLabels
+    from memtape.core.recall.query import PlanMemory, Query
+    from memtape.core.recall.reference import Recalled
+    from memtape.core.recall.unknown_values import KnownValues
+    from memtape.core.skills import Agent
+    from memtape.store.cutoff import Cutoff
+    from memtape.store.rows import Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +291,7 @@ class View(ABC):
 
     @abstractmethod
     def latest_episodes(self, limit: int, *, symbol: str | None = None, strategy: str | None = None) -> list[Episode]:
-        """The episodes that ended last, oldest first."""
+        """The trades that ended last, oldest first; without claims if they do not count."""
 
     @abstractmethod
     def money_unit(self) -> OutcomeUnit:

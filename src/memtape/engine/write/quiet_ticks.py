@@ -1,11 +1,12 @@
-"""Ticks on which nothing happens: they show what the ledger holds, and bring bars and an equity mark at most.
+"""Ticks on which nothing happens: they show what the ledger holds, and bring bars, an equity mark and mere words at most.
 
 Nothing is concluded from such a tick but that time went on: the bars show how far the open trades ran, the mark moves affect, and
-outcomes are followed. All of that comes out the same for many ticks together as for each by itself, so a stretch of them is
-written like an import: one log row each, everything else once.
+outcomes are followed. A decision without stop and target only waits for the fills that name it. All of that comes out the same
+for many ticks together as for each by itself, so a stretch of them is written like an import: one log row each, everything else
+once.
 
-Anything else ends the stretch: a fill, a payment, a decision, a statement, a snapshot that differs, a tick or a bar out of order,
-a tick that is known already. Such a tick goes the ordinary way (`Writer.one`).
+Anything else ends the stretch: a fill, a payment, a decision that has a stop or is followed, a statement, a snapshot that
+differs, a tick or a bar out of order, a tick that is known already. Such a tick goes the ordinary way (`Writer.one`).
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from memtape.core.codec import time_text
-from memtape.core.items import Position
+from memtape.core.decisions.outcomes import outcome_card
+from memtape.core.items import Position, fill_references, unpack_items
 from memtape.core.ledger.fold import watch_open_round
 from memtape.core.ledger.rounds import KnownBar
-from memtape.core.observed import Bar, Tick
+from memtape.core.observed import Bar, Decision, Tick
 from memtape.core.skills import Agent
 from memtape.engine.write.tick_views import repeats_snapshot, says_nothing_new, view_of_tick
 from memtape.store.cutoff import EVERYTHING
@@ -33,6 +35,7 @@ class QuietTicks:
         self._tables, self._agent, self._start = tables, agent, start
         self._last_tick, self._known_at = start.last_tick, start.known_at
         self._ids: set[str] = set()
+        self._decided: set[tuple[str, str]] = set()  # the names of decisions and orders in this stretch
         self._in_order: dict[str, bool] = {}  # by symbol: its bars went no further than the ticks
         self.open: Mapping[Position, PositionRow] = {}
         # The first tick ever, and the first with a snapshot, say more than others. Plans are judged at every tick.
@@ -56,6 +59,8 @@ class QuietTicks:
         """Returns True if nothing happens on a tick; it is then part of the stretch."""
         if not self._possible or not self._comes_next(tick, known_at) or not self._shows_what_is_held(tick, known_at):
             return False
+        if tick.decision is not None and not all(self._is_mere_words(decision) for decision in tick.decisions):
+            return False
         if not all(self._is_next_bar(bar, tick.t) for bar in tick.bars):
             return False
         self._last_tick, self._known_at = tick.t, known_at
@@ -68,7 +73,21 @@ class QuietTicks:
             return False
         if self._start.verified_from is None or known_at < self._start.verified_from:
             return False
-        return self._tables.logged("tick", tick.id) is None and self._tables.all_new(names_of_quiet(tick))
+        if self._tables.logged("tick", tick.id) is not None:
+            return False
+        names = names_of_quiet(tick) if tick.decision is None else [(item.kind, item.key) for item in unpack_items(tick)]
+        if tick.decision is not None and (len(set(names)) < len(names) or not self._decided.isdisjoint(names)):
+            return False
+        if not self._tables.all_new(names):
+            return False
+        self._decided.update(names[1:] if tick.decision is not None else ())
+        return True
+
+    def _is_mere_words(self, decision: Decision) -> bool:
+        """Returns True if a decision changes nothing yet: no stop, no target, no outcome to follow, and no fill names it."""
+        if decision.stop is not None or decision.target is not None or outcome_card(decision) is not None:
+            return False
+        return not self._tables.fills_naming(fill_references(decision), upto=self._start.seq)
 
     def _shows_what_is_held(self, tick: Tick, known_at: datetime) -> bool:
         """Returns True if a tick says nothing new about any position."""
@@ -109,8 +128,13 @@ class QuietTicks:
 
 def has_parts(tick: Tick) -> bool:
     """Returns True if a tick brings more than a snapshot, marks, bars and equity."""
+    return tick.decision is not None or changes_account(tick)
+
+
+def changes_account(tick: Tick) -> bool:
+    """Returns True if a tick brings fills, payments or statements."""
     return bool(
-        tick.fills or tick.funding or tick.cash_flows or tick.decision is not None or tick.instruments is not None
+        tick.fills or tick.funding or tick.cash_flows or tick.instruments is not None
         or tick.splits is not None or tick.dividends is not None or tick.corrections is not None
     )  # fmt: skip
 

@@ -80,13 +80,16 @@ def operation_names() -> frozenset[str]:
     return frozenset(name for text in texts for name in _OPERATION.findall(text))
 
 
-def add_commands(app: typer.Typer, groups: Mapping[str, typer.Typer], open_memory: OpenMemory) -> None:
-    """Add the commands of layout.py that call operations, to `app` and to its groups."""
+def operation_commands(group: str, open_memory: OpenMemory) -> dict[str, Command]:
+    """The commands of layout.py that call operations and stand in a group, or in the first level (""). None has options yet."""
     lines = {name: line for panel in PANELS.values() for name, line in panel.items()}
+    found: dict[str, Command] = {}
     for each in COMMANDS:
-        group, _, name = each.path.rpartition(" ")
-        lazy = _lazy(each.operation, open_memory, _load_one, each)
-        (groups[group] if group else app).command(name, cls=lazy, short_help=each.line or lines[each.path])(_unused)
+        of, _, name = each.path.rpartition(" ")
+        if of == group:
+            lazy = _lazy(each.operation, open_memory, _load_one, each)
+            found[name] = lazy(name=name, short_help=each.line or lines[each.path])
+    return found
 
 
 def add_operations(app: typer.Typer, open_memory: OpenMemory, *, file: Path = OPERATIONS_FILE, load: Load | None = None) -> None:
@@ -126,10 +129,6 @@ def _operation_group(open_memory: OpenMemory, file: Path, load: Load | None) -> 
                     formatter.write_dl([(found.name, found.summary) for found in listed if found.noun == noun])
 
     return Operations
-
-
-def _unused() -> None:
-    """A placeholder for a command until it is called."""
 
 
 def _load_one(name: str) -> Operation:

@@ -90,10 +90,24 @@ def _first_line(text: str | None) -> str:
     return (text or "").partition("\n")[0].strip()
 
 
-def root_group(panels: Mapping[str, Mapping[str, str]], elsewhere: Callable[[str], Sequence[str]]) -> type[Group]:
-    """The group of the first level: its commands stand in panels. `elsewhere` names commands for a word that is none."""
+def root_group(
+    panels: Mapping[str, Mapping[str, str]],
+    elsewhere: Callable[[str], Sequence[str]],
+    more_commands: Callable[[str], Mapping[str, Command]],
+) -> type[Group]:
+    """The group of the first level: its commands stand in panels. `elsewhere` names commands for a word that is none.
+
+    `more_commands` are added to a group by its name, and to the first level (""): typer takes long to make a hundred commands.
+    """
 
     class Root(Group):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            for name, group in self.commands.items():
+                if isinstance(group, Group):
+                    group.commands.update(more_commands(name))
+            self.commands.update(more_commands(""))
+
         def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
             # Messages name the program as it is installed, also when it was started as a module.
             return super().make_context(PROGRAM, args, parent=parent, **extra)

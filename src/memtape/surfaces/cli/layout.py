@@ -52,6 +52,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     },
     "Run": {
         "sim": "Simulate a strategy or a model on your bars.",
+        "validate": "Say whether memory would have helped the sizes of a history.",
         "follow": "Follow a live account until you stop it.",
         "sync": "Read a live account once.",
         "serve": "Serve the pages, HTTP and MCP on this machine.",
@@ -72,6 +73,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "embedder": "List or build the models that compare texts.",
         "conform": "Run a file of golden vectors.",
         "bench": "Measure the performance budgets.",
+        "attack": "Attack copies of test stores as a model could.",
     },
 }
 

@@ -15,7 +15,7 @@ import typer
 from memtape.surfaces.cli.briefs import brief, lessons_app
 from memtape.surfaces.cli.cards import cards_app
 from memtape.surfaces.cli.chat import chat
-from memtape.surfaces.cli.commands import add_commands, add_operations, operation_names
+from memtape.surfaces.cli.commands import add_operations, operation_commands, operation_names
 from memtape.surfaces.cli.connect import connect
 from memtape.surfaces.cli.documents import docs_app
 from memtape.surfaces.cli.embedder import embedder_app
@@ -28,9 +28,15 @@ from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store,
 from memtape.surfaces.cli.printing import answer, reporting
 from memtape.surfaces.cli.serving import demo, mcp, serve
 from memtape.surfaces.cli.start import doctor, imports_app, init, preview_or_import
+from memtape.surfaces.cli.validation import validate
 
 app = command_group(
-    "memtape: the memory of AI trading agents.", cls=root_group(PANELS, lambda word: nearest_commands(word, operation_names()))
+    "memtape: the memory of AI trading agents.",
+    cls=root_group(
+        PANELS,
+        elsewhere=lambda word: nearest_commands(word, operation_names()),
+        more_commands=lambda group: operation_commands(group, open_store),
+    ),
 )
 LINES = {name: line for panel in PANELS.values() for name, line in panel.items()}
 
@@ -125,6 +131,32 @@ def bench(
             raise typer.Exit(1)
 
 
+@app.command(cls=Command, short_help=LINES["attack"])
+def attack(
+    cases: Annotated[int, typer.Option(min=1, help="How many attacks on each store.")] = 520,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same attacks.")] = 19,
+    desk: Annotated[list[str] | None, typer.Option(help="Only this store: empty, hundred, large or claims.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Attack prepared stores as a model could; your own store is not touched. Exit code 1 if a bar is missed."""
+    with reporting(as_json), progress("attack") as tick:
+        from memtape.lab.attack.report import attack_report, attack_table
+        from memtape.lab.attack.suite import chosen_desks, run_attacks
+
+        found = attack_report(run_attacks(cases, seed, chosen_desks(desk), on_progress=tick), cases, seed)
+        if as_json:
+            answer(found, as_json)
+        else:
+            for line in attack_table(found):
+                typer.echo(line)
+            for each in found["found"]:
+                typer.echo(f"{each['desk']}: {each['family']}: {each['case']}: {each['what']}")
+            for line in found["missed"]:
+                typer.echo(f"missed: {line}")
+        if not found["ok"]:
+            raise typer.Exit(1)
+
+
 @app.command("docs-reference", hidden=True)
 def docs_reference(folder: Annotated[Path, typer.Argument(help="Folder for the pages.")]) -> None:
     """Write the reference pages."""
@@ -138,7 +170,7 @@ def docs_reference(folder: Annotated[Path, typer.Argument(help="Folder for the p
 BY_HAND: dict[str, Callable[..., None]] = {
     "demo": demo, "init": init, "import": preview_or_import, "connect": connect, "doctor": doctor, "brief": brief, "chat": chat,
     "follow": follow, "sync": sync, "serve": serve, "mcp": mcp, "backup": backup, "restore": restore, "export": export,
-    "verify": verify, "rebuild": rebuild, "migrate": migrate,
+    "verify": verify, "rebuild": rebuild, "migrate": migrate, "validate": validate,
 }  # fmt: skip
 GROUPS = {
     "imports": imports_app, "lessons": lessons_app, "docs": docs_app, "cards": cards_app, "events": events_app,
@@ -152,7 +184,6 @@ for name, function in BY_HAND.items():
     app.command(name, cls=Command, short_help=LINES[name])(function)
 for name, group in GROUPS.items():
     app.add_typer(group, name=name, short_help=LINES[name])
-add_commands(app, GROUPS, open_store)
 add_operations(app, open_store)
 
 

@@ -8,7 +8,8 @@ from pydantic import AliasChoices, Field, create_model
 
 from memtape.core.values import Label, Symbol
 from memtape.surfaces.answer_models import Answer
-from memtape.surfaces.answers import Basis, DriftRow, HabitFigures, HabitsRow, PatternRow, basis_of, habits_row
+from memtape.surfaces.answers import Basis, basis_of
+from memtape.surfaces.performance_answers import DriftRow, HabitFigures, HabitsRow, PatternRow, habits_row
 from memtape.surfaces.questions import AsOf, agent_of
 from memtape.surfaces.registry import operation
 

@@ -15,12 +15,13 @@ from memtape.core.original.forms import ScoreForm
 from memtape.core.values import Key
 from memtape.errors import Unknown
 from memtape.surfaces.answer_models import Answer, answer_model
-from memtape.surfaces.answers import Basis, TradeRow, basis_of, optional_time_text, trade_row
+from memtape.surfaces.answers import Basis, basis_of, optional_time_text
 from memtape.surfaces.operations.beliefs import BeliefRow, belief_row
 from memtape.surfaces.operations.memories import EpisodeRow, RankedItem, episode_row, ranked_row
 from memtape.surfaces.operations.plans import PlanRow, plan_row
 from memtape.surfaces.questions import AsOf, agent_of
 from memtape.surfaces.registry import operation
+from memtape.surfaces.trade_answers import TradeRow, trade_row
 
 if TYPE_CHECKING:
     from memtape.core.items import StoredItem

@@ -25,9 +25,11 @@ from memtape.core.values import Key, Label, Symbol, Time
 from memtape.engine.view.ledger import MoneyTotals, ledger_totals
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.answer_models import Answer, answer_model
-from memtape.surfaces.answers import PerformanceAnswer, TradeRow, habits_row, optional_time_text, performance_answer, trade_row
+from memtape.surfaces.answers import optional_time_text
+from memtape.surfaces.performance_answers import PerformanceAnswer, habits_row, performance_answer
 from memtape.surfaces.questions import AsOf, agent_of
 from memtape.surfaces.registry import operation
+from memtape.surfaces.trade_answers import TradeRow, trade_row
 
 if TYPE_CHECKING:
     from memtape.engine import Memory

@@ -19,9 +19,9 @@ from memtape.core.discrepancy_text import discrepancy_text
 from memtape.core.ledger.trade_page import SortName, TradeOutcome, TradePage, outcome_of_trade
 from memtape.core.ledger.trades import Trade
 from memtape.errors import Unknown
-from memtape.surfaces.answers import trade_row
 from memtape.surfaces.operations.ledger import GetTrade, get_ledger, get_open_positions, get_trade
 from memtape.surfaces.questions import AsOf
+from memtape.surfaces.trade_answers import trade_row
 from memtape.surfaces.web.display import DISCREPANCIES, show_price, show_sentence, visible
 
 if TYPE_CHECKING:

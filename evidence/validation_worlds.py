@@ -1,0 +1,114 @@
+"""Invented worlds for `memtape validate`: noise, dependent noise, a random walk, and an edge that depends on the situation.
+
+A world is walked through exactly the functions of the product: recall over columns as of each entry, the accounts, the verdict.
+Only the store is left out, because hundreds of worlds must be walked.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+
+from evidence.worlds import World, about, bracket, days_follow, follows, of_a_moment, states
+from memtape.columns import Columns, recall_columns
+from memtape.core.codec import micros
+from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
+from memtape.core.recall.query import Query
+from memtape.core.recall.reference import Recalled
+from memtape.core.validation.approach_runs import Accounts
+from memtape.core.validation.approaches import EVIDENCE, Sizing
+from memtape.core.validation.decisions import WalkedDecision
+from memtape.core.validation.judgement import Judgement, judge_approach
+from memtape.core.validation.look_ahead import look_ahead_signs
+from memtape.lab.validate.walk import Walker, WalkTerms
+
+TIMES = {"known_from", "known_to", "entry_at", "exit_at"}
+TRAIN_SHARE, SEED = 0.7, 20261118
+GOOD_REGIMES = ("trending_up", "trending_down")
+
+
+@dataclass(slots=True)
+class ColumnMemory:
+    """The memory of a world: its episodes as columns."""
+
+    columns: Columns
+    episodes: dict[tuple[str, int], Episode]
+
+    @classmethod
+    def of(cls, episodes: Sequence[Episode]) -> ColumnMemory:
+        """Returns the memory of these episodes."""
+        columns = Columns()
+        columns.put([
+            tuple(micros(value) if name in TIMES and value else value for name, value in zip(EPISODE_FIELDS, e, strict=True))
+            for e in episodes
+        ])  # fmt: skip
+        return cls(columns, {(e.id, micros(e.known_from)): e for e in episodes})
+
+    def recall(self, query: Query) -> Recalled:
+        """Returns what the columns recall as of the query's moment."""
+        return recall_columns(self.columns, [], [], query, lambda keys: [self.episodes[key] for key in keys])
+
+    def claims_count(self, as_of: object) -> bool:
+        """Returns True: nobody else reported these trades."""
+        return True
+
+
+def walked(episodes: Sequence[Episode]) -> list[WalkedDecision]:
+    """Returns the decisions of a world after its split."""
+    ordered = sorted(episodes, key=lambda e: (e.entry_at, e.id))
+    split = ordered[int(TRAIN_SHARE * len(ordered))].entry_at
+    walker = Walker(ColumnMemory.of(ordered), WalkTerms(split=split, embargo=timedelta(0), source="stop", vary=False))
+    found = [walker.decide(e) for e in ordered if e.entry_at >= split]
+    return [decision for decision in found if decision is not None]
+
+
+def judged(episodes: Sequence[Episode], name: str = EVIDENCE, extra: dict[str, Sizing] | None = None) -> Judgement:
+    """Returns the verdict on a world."""
+    accounts = Accounts(walked(episodes), 10_000.0)
+    sizings = accounts.all_sizings(extra or {})
+    runs = {each: accounts.run(sizing) for each, sizing in sizings.items()}
+    signs = look_ahead_signs(episodes, [e.pnl_r or 0.0 for e in episodes])
+    return judge_approach(name, accounts, runs, sizings, np.random.default_rng(SEED), look_ahead=signs)
+
+
+# --- worlds ------------------------------------------------------------------------------------------------------------------
+
+
+def context_edge(chance: random.Random, trades: Sequence[Episode]) -> list[float]:
+    """Returns outcomes of -1R and +2R that win in two of four regimes, and lose in the others."""
+    return [2.0 if chance.random() < (0.55 if e.regime in GOOD_REGIMES else 0.20) else -1.0 for e in trades]
+
+
+def random_walk(chance: random.Random, trades: Sequence[Episode]) -> list[float]:
+    """Returns outcomes of brackets on a random walk: trades that overlap share its steps."""
+    steps, found = [chance.gauss(0, 1) for _ in range(40 * len(trades))], []
+    start = trades[0].entry_at
+    for e in trades:
+        at, price, sign = int((e.entry_at - start) / timedelta(hours=2)), 0.0, 1 if e.side == "long" else -1
+        for step in steps[at % len(steps) : at % len(steps) + 60]:
+            price += sign * step / 3.0
+            if price <= -1.0 or price >= 2.0:
+                break
+        found.append(max(-1.0, min(2.0, price)))
+    return found
+
+
+def regime_of_the_exit(episodes: Sequence[Episode]) -> list[Episode]:
+    """Returns the trades with a regime that was read when they ended, as a careless journal has it."""
+    up, down = "trending_up", "trending_down"
+    return [e._replace(regime=up if ((e.pnl_r or 0.0) > 0) == (e.side == "long") else down) for e in episodes]
+
+
+NOISE = (
+    World("validate: brackets without an edge", bracket(2.0, 1 / 3), about(0, 3), (700, 700)),
+    World("validate: outcomes on a random walk", random_walk, about(0, 3), (700, 700)),
+    World("validate: each outcome keeps half of the one before", follows(0.5), about(0, 3), (700, 700)),
+    World("validate: each day keeps half of the day before", days_follow(0.5), about(1, 3), (700, 700)),
+    World("validate: a hidden state of 8 days", states((-0.6, 0.6), 8), about(0, 4), (700, 700)),
+    World("validate: four trades of one moment share their luck", of_a_moment, about(0, 6), (700, 700), burst=4),
+)
+PLANTED = World("validate: an edge in two of four regimes", context_edge, about(0, 3), (1400, 1400))

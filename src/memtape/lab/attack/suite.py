@@ -1,0 +1,147 @@
+"""Runs the attacks and says what they changed: `memtape attack`.
+
+Each case runs on a copy of a prepared store. What counts is measured before and after, the brief is read by the gullible
+agent, and the same case is run again with the gates off. A suite whose attacks change nothing even then would prove nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from memtape.engine.proof.audit import verify_store
+from memtape.errors import Invalid, MemtapeError
+from memtape.lab.attack.cases import AttackCase
+from memtape.lab.attack.desks import DESKS, Desk, copy_desk, open_desk, prepare_desk
+from memtape.lab.attack.doors import carry_out, control_calls
+from memtape.lab.attack.generator import attack_cases
+from memtape.lab.attack.gullible_agent import decide_by_brief
+from memtape.lab.attack.measures import (
+    DeskState,
+    attacker_share,
+    brief_for_model,
+    brief_without_gates,
+    measure_state,
+)
+
+DEFAULT_CASES, DEFAULT_SEED = 520, 19
+VERIFIED_TRADES = 1_000  # a larger store is not verified after every case
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """What one attack changed on one desk."""
+
+    desk: str
+    case: AttackCase
+    recorded: int
+    refused: int
+    changed: tuple[str, ...]
+    share: float
+    flipped: bool
+    because: str
+    leaked: int
+    defects: tuple[str, ...]
+    flipped_without_gates: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A desk before the attack: what counts, and the brief."""
+
+    state: DeskState
+    brief: str
+
+
+class AttackSuite:
+    """Desks prepared in a folder, and the attacks on them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._prepared: dict[str, Path] = {}
+        self._states: dict[str, DeskState] = {}
+        self._briefs: dict[tuple[str, str], str] = {}
+
+    def run(self, case: AttackCase, desk: Desk, *, without_gates: bool = True) -> CaseResult:
+        """Runs one attack on a copy of a desk, and again with the gates off."""
+        before = self._baseline(case, desk)
+        with self._copy(desk) as folder, open_desk(folder) as memory:
+            results = carry_out(case, folder, memory, gates=True)
+            changed, brief = measure_state(memory).changed(before.state), brief_for_model(memory, case)
+            damaged = [] if desk.trades > VERIFIED_TRADES or verify_store(memory).ok else ["verify reports a damaged store"]
+        was, now = decide_by_brief(before.brief), decide_by_brief(brief)
+        return CaseResult(
+            desk.name,
+            case,
+            len(results.recorded),
+            results.refused,
+            changed,
+            attacker_share(brief, before.brief, case),
+            was.action != now.action,
+            now.because,
+            results.leaked,
+            (*results.defects, *damaged),
+            self._flipped_without_gates(case, desk, before) if without_gates else None,
+        )
+
+    def _flipped_without_gates(self, case: AttackCase, desk: Desk, before: Baseline) -> bool:
+        with self._copy(desk) as folder, open_desk(folder) as memory:
+            carry_out(case, folder, memory, gates=False)
+            try:
+                figures = brief_for_model(memory, case)
+            except MemtapeError:
+                # The attack deleted the agent.
+                return True
+        return decide_by_brief(brief_without_gates(case, figures)).action != decide_by_brief(before.brief).action
+
+    def _baseline(self, case: AttackCase, desk: Desk) -> Baseline:
+        if case.control or case.control_files:
+            with self._copy(desk) as folder, open_desk(folder) as memory:
+                control_calls(case, folder, memory)
+                return Baseline(measure_state(memory), brief_for_model(memory, case))
+        asked = desk.name, str(case.question)
+        if desk.name not in self._states or asked not in self._briefs:
+            with self._copy(desk) as folder, open_desk(folder) as memory:
+                self._states[desk.name], self._briefs[asked] = measure_state(memory), brief_for_model(memory, case)
+        return Baseline(self._states[desk.name], self._briefs[asked])
+
+    @contextmanager
+    def _copy(self, desk: Desk) -> Iterator[Path]:
+        if desk.name not in self._prepared:
+            self._prepared[desk.name] = prepare_desk(desk, self._folder / f"prepared-{desk.name}")
+        folder = copy_desk(self._prepared[desk.name], self._folder / f"attacked-{desk.name}")
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder)
+
+
+def chosen_desks(names: Sequence[str] | None) -> tuple[str, ...]:
+    """Returns the desks of these names, or all. Raises `Invalid` if there is none of a name."""
+    if unknown := [name for name in names or () if name not in DESKS]:
+        raise Invalid("desk", f"there is no desk '{unknown[0]}'", f"Choose among {', '.join(DESKS)}")
+    return tuple(names or DESKS)
+
+
+def run_attacks(
+    count: int = DEFAULT_CASES,
+    seed: int = DEFAULT_SEED,
+    desks: Sequence[str] = tuple(DESKS),
+    *,
+    without_gates: bool = True,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[CaseResult]:
+    """Runs so many attacks on each desk."""
+    cases = attack_cases(count, seed)
+    results: list[CaseResult] = []
+    with tempfile.TemporaryDirectory(prefix="memtape-attack-") as folder:
+        suite = AttackSuite(Path(folder))
+        for name in desks:
+            for case in cases:
+                results.append(suite.run(case, DESKS[name], without_gates=without_gates))
+                on_progress(len(results), len(cases) * len(desks))
+    return results

@@ -1,0 +1,1 @@
+"""`memtape validate`: walk a history forward and judge whether memory would have helped its sizes."""

@@ -1,0 +1,133 @@
+"""The history that is validated: a file, imported into a temporary store by the product's own importer, or an agent of a store.
+
+Bars are recorded before the trades, so that regime, volatility and ATR of each entry come from bars that were complete by then.
+A file is never changed, and the temporary store is deleted at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from memtape.brokers.files import load_file
+from memtape.compose import open_memory
+from memtape.core.codec import digest, time_text
+from memtape.core.memory.episodes import Episode
+from memtape.core.observed import Bars
+from memtape.errors import Invalid
+from memtape.sim.bars import bars_hash, read_bar_file
+from memtape.surfaces.file_imports import import_content
+
+if TYPE_CHECKING:
+    from memtape.engine import AgentMemory, Memory
+
+AGENT = "validated"
+BAR_BATCH = 5000
+GROUP_FIELDS = ("strategy", "symbol")
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatedHistory:
+    """The trades of a history and where their memory is."""
+
+    store: str  # address, for other processes
+    owner: str | None
+    agent_id: str
+    agent: AgentMemory
+    episodes: tuple[Episode, ...]  # closed trades that count, in order of their entries
+    claims_count: bool
+    group: str | None  # strategy or symbol
+    names: dict[str, str]  # file or agent, bars
+    hashes: dict[str, str]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistorySource:
+    """What is to be validated, as the command names it."""
+
+    files: tuple[Path, ...] = ()
+    agent: str | None = None
+    store: str | None = None
+    owner: str | None = None
+    bars: Path | None = None
+    symbol: str | None = None
+    group: str | None = None
+    format: str | None = None
+    mapping: Mapping[str, str] | None = None
+    where: Mapping[str, str] | None = None
+    zone: str | None = None
+    skip_bad: bool = False
+
+
+@contextmanager
+def opened_history(source: HistorySource) -> Iterator[ValidatedHistory]:
+    """Opens a history; a file is imported first."""
+    if bool(source.files) == (source.agent is not None):
+        raise Invalid("file", "give a file of trades or --agent, not both", "Name one of them")
+    if source.agent is not None:
+        if source.bars is not None:
+            raise Invalid("bars", "an agent has its own bars", "Leave --bars out, or record them with the agent first")
+        if source.group not in (None, *GROUP_FIELDS):
+            raise Invalid("group", f"an agent has no column '{source.group}'", "Choose strategy or symbol")
+        memory = open_memory(source.store, source.owner)
+        agent = memory.agent(source.agent)
+        yield _history(source, agent, source.store, source.agent, {"agent": source.agent},
+                       {"log_head": agent.head().hash or ""}, (), source.group)  # fmt: skip
+        return
+    with TemporaryDirectory(prefix="memtape-validate-") as folder:
+        store = str(Path(folder) / "history.db")
+        with open_memory(store) as memory:
+            names, hashes, notes = _imported(memory, source)
+            group = source.group if source.group in (None, *GROUP_FIELDS) else "strategy"
+            yield _history(source, memory.agent(AGENT), store, AGENT, names, hashes, notes, group)
+
+
+def _history(
+    source: HistorySource, agent: AgentMemory, store: str | None, agent_id: str, names: dict[str, str], hashes: dict[str, str],
+    notes: tuple[str, ...], group: str | None,
+) -> ValidatedHistory:  # fmt: skip
+    with agent.view() as view:
+        claims_count = view.claims_count
+        trades = [e for e in view.episodes() if e.teaches and (claims_count or not e.claimed)]
+    ordered = tuple(sorted(trades, key=lambda e: (e.entry_at, e.exit_at, e.id)))
+    return ValidatedHistory(store or "", source.owner, agent_id, agent, ordered, claims_count, group, names, hashes, notes)
+
+
+def _imported(memory: Memory, source: HistorySource) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
+    names, hashes, notes = {"file": ", ".join(file.name for file in source.files)}, {}, []
+    memory.create_skill(AGENT)
+    memory.create_agent(AGENT, skill=AGENT)
+    if source.bars is not None:
+        found = read_bar_file(source.bars, symbol=source.symbol)
+        agent = memory.agent(AGENT)
+        for start in range(0, len(found.bars), BAR_BATCH):
+            agent.observe(Bars(bars=tuple(found.bars[start : start + BAR_BATCH])), backfill=True)
+        names["bars"], hashes["bars"] = source.bars.name, bars_hash(found.bars)
+    mapping = dict(source.mapping or {})
+    if source.group not in (None, *GROUP_FIELDS):
+        mapping["strategy"] = source.group
+    parts = []
+    for file in source.files:
+        loaded = load_file(file)
+        answer = import_content(
+            memory, loaded, agent=AGENT, format=source.format, mapping=mapping, commit=True, zone=source.zone,
+            where=dict(source.where or {}), skip_bad=source.skip_bad, symbol=source.symbol if source.bars is None else None,
+        )  # fmt: skip
+        parts.append(loaded.digest)
+        if answer["duplicates"]:
+            notes.append(f"{answer['duplicates']} of {answer['rows']} rows of {file.name} were there already and count once")
+        skipped = sum(row["count"] for row in answer["problems"] if row["blocks"])
+        if skipped:
+            notes.append(f"{skipped} rows of {file.name} could not be read and are left out")
+    hashes["file"] = parts[0] if len(parts) == 1 else digest("".join(parts))
+    return names, hashes, tuple(notes)
+
+
+def describe_period(episodes: tuple[Episode, ...]) -> dict[str, Any]:
+    """Returns the ends of a history."""
+    return {"first": time_text(episodes[0].entry_at), "last": time_text(max(e.exit_at for e in episodes))}

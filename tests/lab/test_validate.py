@@ -1,0 +1,256 @@
+"""`memtape validate`: a history is walked forward, and its verdict says no more than the trades do."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from memtape.core.validation.approach_runs import Accounts
+from memtape.core.validation.approaches import SIZINGS, SizingAccount
+from memtape.core.validation.daily import draw_weeks, week_grid
+from memtape.core.validation.decisions import SizeSums, WalkedDecision
+from memtape.core.validation.figures import MetricInputs
+from memtape.core.validation.foresight import recall_metrics
+from memtape.errors import Invalid
+from memtape.lab.validate.history import HistorySource, opened_history
+from memtape.lab.validate.options import ValidateOptions, load_sizing
+from memtape.lab.validate.parts import EngineLost, PartFiles, WalkPart, decision_from_json, make_parts, run_parts, walk_part
+from memtape.lab.validate.study import split_moment, validate_history
+from memtape.lab.validate.walk import Walker, WalkTerms, engine_memory
+from memtape.surfaces.cli.main import app
+from tests.lab.trade_files import START, trade_rows, write_trades
+
+QUICK = ValidateOptions(vary=False, resamples=50)
+
+
+@pytest.fixture(scope="module")
+def trades(tmp_path_factory):
+    return write_trades(tmp_path_factory.mktemp("validate") / "trades.csv", trade_rows(80))
+
+
+@pytest.fixture(scope="module")
+def result(trades):
+    return validate_history(HistorySource(files=(trades,)), ValidateOptions(resamples=50))
+
+
+def test_every_approach_and_every_metric_has_its_n_and_stands_at_its_own_and_at_equal_risk(result):
+    approaches = ["fixed_lot", "fixed_risk", "simple_kelly", "recency_kelly", "recency_kelly_brake", "owm_literal", "evidence"]
+    assert list(result["own_risk"]) == list(result["equal_risk"]) == approaches
+    for table in (result["own_risk"], result["equal_risk"]):
+        for cells in table.values():
+            assert {"net_pnl", "profit_factor", "sharpe", "max_drawdown", "ghpr", "calmar", "kelly_accuracy", "rolling_sharpe",
+                    "regime_lag", "recovery", "disposition", "sizing_consistency", "skipped_unfavourable"} <= cells.keys()  # fmt: skip
+            assert all(cell["n"] is not None and (cell["interval"] or cell["note"] or cell["value"] is not None) for cell in cells.values())
+    risks = [cells["mean_risk"]["value"] for cells in result["equal_risk"].values() if cells["mean_risk"]["value"]]
+    assert np.allclose(risks, 0.01, atol=2e-4)
+    assert {"recall_precision", "recall_base_rate", "recall_lift", "evidence_accuracy"} == result["recall"].keys()
+    assert (result["data"]["r_by"] == "stop" and "252 a year" in result["data"]["clock"]) or "365" in result["data"]["clock"]
+
+
+def test_the_five_expectations_are_answered_one_by_one(result):
+    assert {claim["number"] for claim in result["claims"]} == {1, 2, 3, 4, 5}
+    assert {claim["answer"] for claim in result["claims"]} <= {"held", "failed", "cannot be told"}
+    assert len(result["sensitivity"]) == 15 and "could not have been seen" in result["power"]
+
+
+def test_a_decision_sees_only_trades_that_ended_before_its_embargo(trades):
+    with opened_history(HistorySource(files=(trades,))) as history, engine_memory(history.agent) as memory:
+        for embargo in (0.0, 20.0):
+            terms = WalkTerms(split=START, embargo=timedelta(hours=embargo), source="stop", vary=False)
+            for episode in history.episodes[40:45]:
+                decision = Walker(memory, terms).decide(episode)
+                ended = sum(e.exit_at <= episode.entry_at - timedelta(hours=embargo) for e in history.episodes)
+                assert decision.known == ended
+
+
+def test_later_trades_change_no_earlier_decision(tmp_path):
+    rows = trade_rows(80)
+    found = []
+    for name, some in (("whole", rows), ("cut", rows[:60])):
+        with opened_history(HistorySource(files=(write_trades(tmp_path / f"{name}.csv", some),))) as history:
+            terms = WalkTerms(split=history.episodes[40].entry_at, embargo=timedelta(hours=1), source="stop", vary=False)
+            with engine_memory(history.agent) as memory:
+                walker = Walker(memory, terms)
+                found.append([walker.decide(e) for e in history.episodes[40:60]])
+    assert found[0] == found[1]
+
+
+def test_a_sizing_never_sees_how_its_trade_ends(trades):
+    seen: list[WalkedDecision] = []
+
+    def curious(decision: WalkedDecision, account: SizingAccount) -> float:
+        seen.append(decision)
+        return 0.01
+
+    found = validate_history(HistorySource(files=(trades,)), ValidateOptions(vary=False, resamples=50, approaches={"curious": curious}))
+    assert seen and all(np.isnan(d.r) and d.pnl_usd is None and d.exit_at == d.entry_at and d.hold_minutes is None for d in seen)
+    # It never looked at an outcome, so it gets no verdict.
+    assert found["user_verdicts"]["curious"]["answer"] == "cannot be told"
+
+
+def test_a_sizing_that_asks_for_the_outcome_is_refused(trades):
+    options = ValidateOptions(vary=False, resamples=50, approaches={"cheat": lambda decision, account: 0.02 * decision.r})
+    with pytest.raises(Invalid, match="gave the size nan"):
+        validate_history(HistorySource(files=(trades,)), options)
+
+
+def test_two_runs_a_pool_and_a_resumed_run_give_the_same_numbers(trades, tmp_path):
+    source = HistorySource(files=(trades,))
+    first = validate_history(source, QUICK)
+    again = validate_history(source, ValidateOptions(vary=False, resamples=50, keep=tmp_path / "parts"))
+    assert list((tmp_path / "parts").glob("part-*.json"))
+    # The second run takes the finished parts; the pool computes them in other processes.
+    resumed = validate_history(source, ValidateOptions(vary=False, resamples=50, keep=tmp_path / "parts"))
+    pooled = validate_history(source, ValidateOptions(vary=False, resamples=50, engine="pool", workers=2))
+    assert json.dumps(first) == json.dumps(again) == json.dumps(resumed) == json.dumps(pooled)
+
+
+def test_finished_parts_are_not_computed_again(trades, tmp_path):
+    with opened_history(HistorySource(files=(trades,))) as history:
+        terms = WalkTerms(split=history.episodes[60].entry_at, embargo=timedelta(hours=1), source="stop", vary=False)
+        parts, files = make_parts(history, terms), PartFiles(tmp_path, "data")
+        first = run_parts(parts, files)
+
+        def refuse(part: WalkPart) -> dict:
+            raise AssertionError("computed again")
+
+        assert run_parts(parts, files, work=refuse) == first
+        with pytest.raises(AssertionError):  # of other data
+            run_parts(parts, PartFiles(tmp_path, "other"), work=refuse)
+
+
+def die_once(part: WalkPart) -> dict:
+    """Kills the process at the first part that is tried."""
+    marker = Path(part.store).with_name("died")
+    if not marker.exists():
+        marker.touch()
+        os._exit(9)
+    return walk_part(part)
+
+
+def die_always(part: WalkPart) -> dict:
+    """Kills the process."""
+    os._exit(9)
+
+
+def test_the_part_of_a_dead_worker_is_done_again(trades):
+    with opened_history(HistorySource(files=(trades,))) as history:
+        terms = WalkTerms(split=history.episodes[75].entry_at, embargo=timedelta(hours=1), source="stop", vary=False)
+        parts, nowhere = make_parts(history, terms), PartFiles(None, "")
+        found = run_parts(parts, nowhere, engine="pool", workers=1, work=die_once)
+        assert found == run_parts(parts, nowhere)
+        assert all(decision_from_json(row).id for row in found[0]["decisions"])
+        with pytest.raises(EngineLost, match="lost 3 times"):
+            run_parts(parts, nowhere, engine="pool", workers=1, work=die_always)
+
+
+def test_each_group_has_its_own_memory_and_account(trades):
+    found = validate_history(HistorySource(files=(trades,), group="strategy"), QUICK)
+    assert found["data"]["groups"] == ["one", "two"]
+
+
+def test_an_agent_of_a_store_is_validated_like_its_file(trades, tmp_path):
+    store = str(tmp_path / "desk.db")
+    done = CliRunner().invoke(app, ["import", str(trades), "--db", store, "--agent", "desk", "--commit"])
+    assert done.exit_code == 0, done.output
+    by_file = validate_history(HistorySource(files=(trades,)), QUICK)
+    by_agent = validate_history(HistorySource(agent="desk", store=store), QUICK)
+    assert by_agent["own_risk"] == by_file["own_risk"] and by_agent["verdict"] == by_file["verdict"]
+
+
+def test_the_first_line_is_the_verdict(trades):
+    done = CliRunner().invoke(app, ["validate", str(trades), "--quick", "--resamples", "50"])
+    assert done.exit_code == 0, done.output
+    first = done.output.splitlines()[0]
+    assert first.startswith("It cannot be told whether memory helps") and "makes money" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        (trade_rows(12), [], "there are 12 closed trades. At least 30"),
+        (trade_rows(60), ["--split", "2031-01-01"], "--split: no trade was entered after it"),
+        (trade_rows(60), ["--split", "2001-01-01"], "--split: no trade ended before it"),
+        (trade_rows(60), ["--split", "1.5"], "is no share between 0 and 1"),
+        (trade_rows(60), ["--embargo", "-1"], "--embargo: -1.0 is below zero"),
+        (trade_rows(60), ["--engine", "magic"], "there is no engine 'magic'"),
+        (trade_rows(60), ["--approach", "nothing"], "names no function"),
+        (trade_rows(60), ["--approach", "no_such_module:size"], "cannot be loaded"),
+        (trade_rows(60), ["--agent", "desk"], "not both"),
+    ],
+)
+def test_bad_input_is_named_with_its_fix(tmp_path, rows, options, message):
+    file = write_trades(tmp_path / "trades.csv", rows)
+    done = CliRunner().invoke(app, ["validate", str(file), "--quick", *options])
+    assert done.exit_code == 2 and message in done.output, done.output
+
+
+def test_trades_of_one_class_give_no_verdict_but_the_reason(tmp_path):
+    found = validate_history(HistorySource(files=(write_trades(tmp_path / "won.csv", trade_rows(300, won=1.0)),)), QUICK)
+    assert found["verdict"]["answer"] == "cannot be told" and found["verdict"]["reason"] == "all trades won"
+
+
+def test_files_that_overlap_count_each_trade_once(tmp_path):
+    rows = trade_rows(90)
+    files = (write_trades(tmp_path / "a.csv", rows[:60]), write_trades(tmp_path / "b.csv", rows[30:]))
+    found = validate_history(HistorySource(files=files), QUICK)
+    assert found["data"]["trades"] == 90 and found["notes"] == ["30 of 60 rows of b.csv were there already and count once"]
+
+
+def test_the_order_of_rows_does_not_matter(tmp_path):
+    rows = trade_rows(90)
+    found = [
+        validate_history(HistorySource(files=(write_trades(tmp_path / name, some),)), QUICK)
+        for name, some in (("a.csv", rows), ("b.csv", rows[::-1]))
+    ]
+    assert found[0]["own_risk"] == found[1]["own_risk"]
+
+
+def test_a_trade_that_ends_before_its_entry_is_refused(tmp_path):
+    rows = trade_rows(60)
+    rows[7][3], rows[7][4] = rows[7][4], rows[7][3]
+    done = CliRunner().invoke(app, ["validate", str(write_trades(tmp_path / "a.csv", rows)), "--quick"])
+    assert done.exit_code == 2 and "line" in done.output
+
+
+def test_a_share_of_trades_keeps_one_moment_together(trades):
+    with opened_history(HistorySource(files=(trades,))) as history:
+        assert split_moment(history.episodes, "0.5") == history.episodes[40].entry_at
+
+
+def test_a_function_of_a_file_is_an_approach(tmp_path):
+    file = tmp_path / "sizing.py"
+    file.write_text("def half(decision, account):\n    return 0.5 * decision.recent\n")
+    name, sizing = load_sizing(f"{file}:half")
+    assert name == "half" and callable(sizing) and name not in SIZINGS
+
+
+def decision(r: float, place: int, *, top_won: int = 0, top_lost: int = 0) -> WalkedDecision:
+    """A decision of a day, with memories that won and lost."""
+    entry = START + timedelta(days=place)
+    return WalkedDecision(
+        id=f"d{place:03}", group="", symbol="XAUUSD", side="long", strategy="one", entry_at=entry, exit_at=entry + timedelta(hours=1),
+        r=r, pnl_usd=r, risk_usd=1.0, regime=None, volatility=None, session=None, hold_minutes=60.0, known=10, base_rate=0.7,
+        predicted=None, simple=0.0, recent=0.0, literal=(0.0, 0.0, 0.0), evidence=SizeSums(0.0), variants={}, top_won=top_won,
+        top_lost=top_lost,
+    )  # fmt: skip
+
+
+def test_an_account_loses_no_more_than_it_has_and_a_ruined_approach_is_halved_until_it_survives():
+    accounts = Accounts([decision(r, place) for place, r in enumerate([-3.0, 2.0, 2.0, -1.0])], 1000.0)
+    ruined = accounts.run(lambda decision, account: 0.5)
+    assert ruined.ruined and ruined.ending_equity == 0.0 and ruined.sizes.tolist() == [0.5, 0.0, 0.0, 0.0]
+    assert accounts.surviving_sizes(lambda decision, account: 0.5, ruined).tolist() == [0.25] * 4
+
+
+def test_a_recall_that_always_shows_winners_is_often_right_and_foretells_nothing():
+    decisions = [decision(1.0 if place % 10 < 7 else -1.0, place, top_won=5) for place in range(100)]
+    grid = week_grid(decisions)
+    found = recall_metrics(MetricInputs(decisions, grid, draw_weeks(grid, np.random.default_rng(1), 50), frozenset(), 1))
+    assert found["recall_precision"].value == pytest.approx(0.7) and found["recall_lift"].value == pytest.approx(0.0)
