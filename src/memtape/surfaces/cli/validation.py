@@ -37,7 +37,7 @@ def validate(
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Walk a history forward and say whether memory would have helped its sizes."""
-    with reporting(as_json), progress("validate") as tick:
+    with reporting(as_json):
         from memtape.lab.validate.history import HistorySource
         from memtape.lab.validate.options import ValidateOptions, load_sizing
         from memtape.lab.validate.study import validate_history
@@ -47,12 +47,13 @@ def validate(
             files=tuple(files or ()), agent=agent, store=db, owner=owner, bars=bars, symbol=symbol, group=group, format=format,
             mapping=option_pairs("map", map or []), where=option_pairs("where", where or []), zone=zone, skip_bad=skip_bad,
         )  # fmt: skip
-        options = ValidateOptions(
-            split=split, embargo_hours=embargo, starting_equity=starting_equity, seed=seed, resamples=resamples, vary=not quick,
-            approaches=dict(load_sizing(name) for name in approach or []), engine=engine, workers=workers, address=address,
-            keep=keep, on_progress=tick,
-        )  # fmt: skip
-        result = validate_history(source, options)
+        with progress("validate") as tick:
+            options = ValidateOptions(
+                split=split, embargo_hours=embargo, starting_equity=starting_equity, seed=seed, resamples=resamples, vary=not quick,
+                approaches=dict(load_sizing(name) for name in approach or []), engine=engine, workers=workers, address=address,
+                keep=keep, on_progress=tick,
+            )  # fmt: skip
+            result = validate_history(source, options)
         _print(result, as_json)
 
 
