@@ -10,7 +10,7 @@ from memtape.core.validation.account import AccountRun
 from memtape.core.validation.adaptation import drawdown_recovery, regime_lag, rolling_spread
 from memtape.core.validation.behaviour import disposition_effect, selectivity, sizing_consistency, skipped_when_unfavourable
 from memtape.core.validation.daily import calmar_of_rows, daily_returns, drawdown_of_rows, growth_of_rows, redrawn, sharpe_of_rows
-from memtape.core.validation.figures import Measured, MetricInputs, returns_figure, central_interval, trade_figure
+from memtape.core.validation.figures import Measured, MetricInputs, central_interval, returns_figure, trade_figure
 from memtape.core.validation.resampling import Ints, spearman
 
 
@@ -31,7 +31,11 @@ def account_metrics(inputs: MetricInputs, run: AccountRun) -> dict[str, Measured
         ),
         "profit_factor": _profit_factor(inputs, run),
         "sharpe": returns_figure(
-            sharpe_of_rows(kept, year)[0], days, sharpe_of_rows(drawn, year), inputs.grid.clock, "returns never vary"
+            math.nan if run.ruined else sharpe_of_rows(kept, year)[0],
+            days,
+            sharpe_of_rows(drawn, year),
+            inputs.grid.clock,
+            "ruined" if run.ruined else "returns never vary",
         ),
         "max_drawdown": returns_figure(drawdown_of_rows(kept)[0], days, drawdown_of_rows(drawn), "daily", ""),
         "ghpr": returns_figure(
