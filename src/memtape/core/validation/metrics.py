@@ -31,7 +31,11 @@ def account_metrics(inputs: MetricInputs, run: AccountRun) -> dict[str, Measured
         ),
         "profit_factor": _profit_factor(inputs, run),
         "sharpe": returns_figure(
-            sharpe_of_rows(kept, year)[0], days, sharpe_of_rows(drawn, year), inputs.grid.clock, "returns never vary"
+            math.nan if run.ruined else sharpe_of_rows(kept, year)[0],
+            days,
+            sharpe_of_rows(drawn, year),
+            inputs.grid.clock,
+            "ruined" if run.ruined else "returns never vary",
         ),
         "max_drawdown": returns_figure(drawdown_of_rows(kept)[0], days, drawdown_of_rows(drawn), "daily", ""),
         "ghpr": returns_figure(
