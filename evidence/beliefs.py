@@ -154,7 +154,7 @@ def _edges(runs: int) -> list[Figure]:
     hard = [edge_result(20_000 + seed, 300, 12.0, 4) for seed in range(runs)]
     return [
         *figures,
-        share_figure("one edge, 300 trades, four regimes that last 4 days: found", [one.found for one in hard]),
+        share_figure("one edge, 300 trades, four regimes that last 4 days: found", [one.found for one in hard], at_least=0.80),
         share_figure(f"the same, of those with {BELIEVED_FROM_TRADES} trades in that regime, as a belief needs",
                      [one.found for one in hard if one.inside >= BELIEVED_FROM_TRADES], at_least=0.80),
     ]  # fmt: skip

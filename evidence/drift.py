@@ -27,7 +27,7 @@ from memtape.core.memory.habits import cusum, page_hinkley
 from memtape.core.memory.level_shifts import level_shifts
 from memtape.core.statistics import mean, spread
 
-RUNS: dict[Scale, int] = {"small": 20, "full": 1000}
+RUNS: dict[Scale, int] = {"small": 20, "full": 500}
 COMPARED_RUNS = 60  # histories on which the earlier rule is tried
 Floats = NDArray[np.float64]
 Change = Callable[[np.random.Generator, list[Floats]], None]

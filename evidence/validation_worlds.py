@@ -19,9 +19,10 @@ from memtape.core.codec import micros
 from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
 from memtape.core.recall.query import Query
 from memtape.core.recall.reference import Recalled
+from memtape.core.validation.approach_runs import Accounts
 from memtape.core.validation.approaches import EVIDENCE, Sizing
 from memtape.core.validation.decisions import WalkedDecision
-from memtape.core.validation.judgement import Accounts, Judgement, judge_approach
+from memtape.core.validation.judgement import Judgement, judge_approach
 from memtape.core.validation.look_ahead import look_ahead_signs
 from memtape.lab.validate.walk import Walker, WalkTerms
 

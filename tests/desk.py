@@ -96,27 +96,25 @@ def fold_deliveries(deliveries: Iterable[tuple[str, dict[str, Any]]], config: di
             known = KnownBar(bar, known_at if isinstance(value, Tick) else bar.t1)
             bars.setdefault(bar.symbol, {}).setdefault((bar.t0, bar.t1), known)
         payload = payload_json(observed_json(value, ()).log, (), 1, None)
-        seen = isinstance(value, Tick) and any(item.kind == "tick" and item.key == value.id for item in replay.stored)
+        seen = isinstance(value, Tick) and any(item.key == value.id for item in replay.items_of(("tick",)))
         row_kind = "more" if seen else kind
         replay.take(LogRow("desk", seq, row_kind, str(seq), 0, micros(known_at), 0, payload, "", "", ""))
     listed = {symbol: list(known.values()) for symbol, known in bars.items()}
     trades: list[Trade] = []
     discrepancies: list[Discrepancy] = []
-    for (symbol, leg), items in replay.items_by_position().items():
+    for (symbol, leg), items in replay.items_by_position():
         events = position_events((symbol, leg), items, replay.decisions_named(items), replay.first_snapshot)
         derived = derive_versions(agent.terms(), symbol, leg, events, listed.get(symbol, []))
         trades += [version.trade for version in derived.versions if version.known_to is None]
         trades += trades_of_open_round(agent.terms(), symbol, leg, derived.open) if derived.open else []
         discrepancies += derived.discrepancies
-    differing = [item for item in replay.stored if item.kind == "fill_differs"]
-    discrepancies += [fill_discrepancy(item) for item in differing]
-    if not any(item.kind == "fill" for item in replay.stored):
+    discrepancies += [fill_discrepancy(item) for item in replay.items_of(("fill_differs",))]
+    if not any(replay.items_of(("fill",))):
         discrepancies = [found for found in discrepancies if found.why not in OF_SNAPSHOTS]
     orphans: dict[str, Decimal] = {}
     for kind, type_ in (("funding", Funding), ("dividend", Dividend)):
-        for item in replay.stored:
-            if item.kind == kind:
-                orphans[item.symbol] = orphans.get(item.symbol, Decimal(0)) + read(type_, item.body).amount
+        for item in replay.items_of((kind,)):
+            orphans[item.symbol] = orphans.get(item.symbol, Decimal(0)) + read(type_, item.body).amount
     for trade in trades:
         if trade.symbol in orphans:
             orphans[trade.symbol] = MONEY.subtract(orphans[trade.symbol], trade.funding_usd)

@@ -45,14 +45,22 @@ def first_example(page: Path) -> list[Block]:
 def reader_environment(folder: Path) -> dict[str, str]:
     """What a reader has who just installed memtape: a home, a path to it, and no setting."""
     kept = {name: value for name, value in os.environ.items() if name in {"LANG", "LC_ALL", "TMPDIR"}}
-    return {**kept, "HOME": str(folder), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "TERM": "xterm", "PYTHONUTF8": "1"}
+    return {
+        **kept,
+        "HOME": str(folder),
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "TERM": "xterm",
+        "PYTHONUTF8": "1",
+    }
 
 
 def on_terminal(command: str, folder: Path, environment: dict[str, str]) -> tuple[int, str]:
     """Runs a line in a shell on a terminal of 80 columns; returns its exit code and what it prints."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
-    process = subprocess.Popen(["sh", "-c", command], cwd=folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True)
+    process = subprocess.Popen(
+        ["sh", "-c", command], cwd=folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True
+    )
     os.close(theirs)
     printed = bytearray()
     while True:

@@ -11,12 +11,17 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from memtape.core.validation.approach_runs import Accounts
 from memtape.core.validation.approaches import SIZINGS, SizingAccount
-from memtape.core.validation.decisions import WalkedDecision
+from memtape.core.validation.daily import draw_weeks, week_grid
+from memtape.core.validation.decisions import SizeSums, WalkedDecision
+from memtape.core.validation.figures import MetricInputs
+from memtape.core.validation.foresight import recall_metrics
 from memtape.errors import Invalid
 from memtape.lab.validate.history import HistorySource, opened_history
+from memtape.lab.validate.options import ValidateOptions, load_sizing
 from memtape.lab.validate.parts import EngineLost, PartFiles, WalkPart, decision_from_json, make_parts, run_parts, walk_part
-from memtape.lab.validate.study import ValidateOptions, load_sizing, split_moment, validate_history
+from memtape.lab.validate.study import split_moment, validate_history
 from memtape.lab.validate.walk import Walker, WalkTerms, engine_memory
 from memtape.surfaces.cli.main import app
 from tests.lab.trade_files import START, trade_rows, write_trades
@@ -44,7 +49,7 @@ def test_every_approach_and_every_metric_has_its_n_and_stands_at_its_own_and_at_
             assert all(cell["n"] is not None and (cell["interval"] or cell["note"] or cell["value"] is not None) for cell in cells.values())
     risks = [cells["mean_risk"]["value"] for cells in result["equal_risk"].values() if cells["mean_risk"]["value"]]
     assert np.allclose(risks, 0.01, atol=2e-4)
-    assert {"recall_precision", "recall_lift", "evidence_accuracy"} == result["recall"].keys()
+    assert {"recall_precision", "recall_base_rate", "recall_lift", "evidence_accuracy"} == result["recall"].keys()
     assert (result["data"]["r_by"] == "stop" and "252 a year" in result["data"]["clock"]) or "365" in result["data"]["clock"]
 
 
@@ -224,3 +229,28 @@ def test_a_function_of_a_file_is_an_approach(tmp_path):
     file.write_text("def half(decision, account):\n    return 0.5 * decision.recent\n")
     name, sizing = load_sizing(f"{file}:half")
     assert name == "half" and callable(sizing) and name not in SIZINGS
+
+
+def decision(r: float, place: int, *, top_won: int = 0, top_lost: int = 0) -> WalkedDecision:
+    """A decision of a day, with memories that won and lost."""
+    entry = START + timedelta(days=place)
+    return WalkedDecision(
+        id=f"d{place:03}", group="", symbol="XAUUSD", side="long", strategy="one", entry_at=entry, exit_at=entry + timedelta(hours=1),
+        r=r, pnl_usd=r, risk_usd=1.0, regime=None, volatility=None, session=None, hold_minutes=60.0, known=10, base_rate=0.7,
+        predicted=None, simple=0.0, recent=0.0, literal=(0.0, 0.0, 0.0), evidence=SizeSums(0.0), variants={}, top_won=top_won,
+        top_lost=top_lost,
+    )  # fmt: skip
+
+
+def test_an_account_loses_no_more_than_it_has_and_a_ruined_approach_is_halved_until_it_survives():
+    accounts = Accounts([decision(r, place) for place, r in enumerate([-3.0, 2.0, 2.0, -1.0])], 1000.0)
+    ruined = accounts.run(lambda decision, account: 0.5)
+    assert ruined.ruined and ruined.ending_equity == 0.0 and ruined.sizes.tolist() == [0.5, 0.0, 0.0, 0.0]
+    assert accounts.surviving_sizes(lambda decision, account: 0.5, ruined).tolist() == [0.25] * 4
+
+
+def test_a_recall_that_always_shows_winners_is_often_right_and_foretells_nothing():
+    decisions = [decision(1.0 if place % 10 < 7 else -1.0, place, top_won=5) for place in range(100)]
+    grid = week_grid(decisions)
+    found = recall_metrics(MetricInputs(decisions, grid, draw_weeks(grid, np.random.default_rng(1), 50), frozenset(), 1))
+    assert found["recall_precision"].value == pytest.approx(0.7) and found["recall_lift"].value == pytest.approx(0.0)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, LiteralString
 
 import apsw
 import pytest
 
 import memtape
+from memtape.compose import open_database
 from memtape.core.codec import canonical_plain, chain_hash, digest
 from memtape.engine import Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store
-from memtape.errors import PermissionDenied
+from memtape.errors import PermissionDenied, StoreFailure
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.registry import find, perform
 from tests.tamper.forger import Hands
@@ -98,6 +99,35 @@ def test_a_store_whose_last_migration_lost_its_record_opens_and_gets_it_back(tmp
         with memtape.open(path) as memory:
             assert verify_store(memory).ok
         assert forger.execute("SELECT number, name FROM migrations ORDER BY number").fetchall() == true
+
+
+@pytest.mark.parametrize("deed", ["DELETE FROM migrations WHERE number = 3", "UPDATE migrations SET name = 'other' WHERE number = 2",
+                                  "DELETE FROM migrations WHERE number >= 6", "DELETE FROM migrations", "DROP TABLE migrations"])  # fmt: skip
+def test_migrate_restores_the_record_of_migrations_on_a_server(new_postgres: Callable[[], str], deed: LiteralString) -> None:
+    import psycopg
+
+    url, query = new_postgres(), "SELECT number, name FROM migrations ORDER BY number"
+    open_database(url, migrating=True).migrate()
+    with psycopg.connect(url, autocommit=True) as forger:
+        true = forger.execute(query).fetchall()
+        forger.execute(deed)
+        assert open_database(url, migrating=True).migrate() == []
+        assert forger.execute(query).fetchall() == true
+    with furnish(memtape.open(url)) as memory:
+        assert verify_store(memory).ok
+
+
+def test_migrate_does_not_call_other_tables_those_of_this_version(new_postgres: Callable[[], str]) -> None:
+    import psycopg
+
+    url = new_postgres()
+    open_database(url, migrating=True).migrate()
+    with psycopg.connect(url, autocommit=True) as forger:
+        forger.execute("DELETE FROM migrations WHERE number >= 6")
+        forger.execute("ALTER TABLE trades DROP COLUMN rate")
+        with pytest.raises(StoreFailure):
+            open_database(url, migrating=True).migrate()
+        assert forger.execute("SELECT max(number) FROM migrations").fetchone() == (5,)
 
 
 def test_a_model_may_not_shred_its_own_claim(tmp_path) -> None:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import Any, LiteralString
 
 from memtape.core.codec import GENESIS
 from memtape.core.ids import OwnerId
@@ -189,6 +189,8 @@ class PostgresDatabase:
         """Each step with its record in one transaction, then the rights of the application role."""
         done = []
         with self._translated(), psycopg.connect(self.address) as connection:
+            if upto is None:
+                _restore_migration_records(connection)
             for step in MIGRATIONS:
                 if step.number > (upto or LATEST):
                     break
@@ -272,6 +274,47 @@ class PostgresDatabase:
             raise NoStore(url=self.url, problem=self._first_line(error)) from None
         except psycopg.Error as error:
             raise StoreFailure(url=self.url, problem=self._first_line(error)) from error
+
+
+def _restore_migration_records(connection: Connection) -> None:
+    """Restore the record of migrations where it was altered, if the tables and indexes are exactly those of this version."""
+    true = [(step.number, step.name) for step in MIGRATIONS]
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(77003)")
+        known = connection.execute("SELECT to_regclass('migrations')").fetchone() != (None,)
+        if known and connection.execute("SELECT number, name FROM migrations ORDER BY number").fetchall() == true:
+            return
+        if not _has_latest_schema(connection):
+            return
+        connection.execute("CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, name TEXT NOT NULL)")
+        connection.execute(f"GRANT SELECT ON migrations TO {ROLE}")
+        connection.execute("DELETE FROM migrations")
+        with connection.cursor() as cursor:
+            cursor.executemany("INSERT INTO migrations VALUES (%s, %s)", true)
+
+
+def _has_latest_schema(connection: Connection) -> bool:
+    """Returns True if the tables and indexes are those that all migrations make. They are made as temporary ones to compare."""
+    found = _schema_objects(connection, "current_schema()")
+    with connection.transaction(force_rollback=True):
+        connection.execute("SET LOCAL search_path = pg_temp")
+        for step in MIGRATIONS:
+            for statement in step.statements:
+                connection.execute(statement.format(**_TYPES))
+        return _schema_objects(connection, "(SELECT nspname FROM pg_namespace WHERE oid = pg_my_temp_schema())") == found
+
+
+def _schema_objects(connection: Connection, schema: LiteralString) -> set[tuple[Any, ...]]:
+    """The columns and indexes of a schema, without the record of migrations."""
+    columns = connection.execute(
+        "SELECT table_name, column_name, data_type, is_nullable, column_default, collation_name FROM information_schema.columns "
+        f"WHERE table_schema = {schema} AND table_name != 'migrations'"
+    ).fetchall()
+    indexes = connection.execute(
+        "SELECT tablename, indexname, regexp_replace(indexdef, ' ON [^ ]+ ', ' ') FROM pg_indexes "
+        f"WHERE schemaname = {schema} AND tablename != 'migrations'"
+    ).fetchall()
+    return {*columns, *indexes}
 
 
 def _schema(connection: Connection) -> int:

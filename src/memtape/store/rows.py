@@ -139,10 +139,10 @@ def tick_item_values(
 
 
 def added_item(row: Mapping[str, Any]) -> StoredItem:
-    """An item whose row was just written, as the store would give it."""
+    """A row as an item, as the store would give it."""
     return StoredItem(
         row["seq"], row["kind"], row["key"], moment(row["at"]), moment(row["known_at"]), row["skill_version"], row["symbol"],
-        row["leg"], row["ref"], json.loads(row["body"]) if row["body"] else None, row["batch"],
+        row["leg"], row["ref"], json.loads(row["body"]) if row["body"] else None, row["batch"], time_of(row["void_at"]),
     )  # fmt: skip
 
 
@@ -186,9 +186,9 @@ def version_values(owner: OwnerId, stream: str, version: TradeVersion) -> Row:
     )  # fmt: skip
 
 
-def version_row(owner: OwnerId, stream: str, version: TradeVersion) -> dict[str, Any]:
-    """A version of a closed trade as its row."""
-    return dict(zip(_VERSION_COLUMNS, version_values(owner, stream, version), strict=True))
+def version_from_values(values: Row) -> TradeVersion:
+    """The values of a row back as a version of a closed trade."""
+    return TradeVersion(trade_from_row(values[5:]), moment(values[2]), time_of(values[3]), time_of(values[4]))
 
 
 def episode_values(owner: OwnerId, stream: str, episode: Episode) -> Row:

@@ -453,10 +453,34 @@ class Tables(TradeTables):
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """A whole table of this stream, in the order of its key."""
-        found = self.session.all(
-            f"SELECT {', '.join(COLUMNS[table])} FROM {table} WHERE {MINE} ORDER BY {', '.join(KEYS[table])}", self._mine
-        )
-        return [comparable(table, row) for row in found]
+        return list(self.each_row(table))
+
+    def each_row(self, table: str, chunk: int = 2000) -> Iterator[dict[str, Any]]:
+        """The same, one row after the other: few at a time are in memory."""
+        if table != "bars":
+            yield from self._pages(table, {}, [name for name in KEYS[table] if name != "stream"], chunk)
+            return
+        # The index of bars has `t0` before `frame`: it gives the order of the key for one symbol and frame at a time.
+        query = f"SELECT DISTINCT symbol, frame FROM bars WHERE {MINE} ORDER BY symbol, frame"
+        for symbol, frame in self.session.all(query, self._mine):
+            yield from self._pages(table, {"symbol": symbol, "frame": frame}, ["t0"], chunk)
+
+    def _pages(self, table: str, among: dict[str, Any], keys: Sequence[str], chunk: int) -> Iterator[dict[str, Any]]:
+        """The rows of a table with some values, in the order of `keys`. Each page begins after the last row of the one before."""
+        names, last = ", ".join(keys), ", ".join(f":last_{name}" for name in keys)
+        where, params = " AND ".join([MINE, *(f"{name} = :{name}" for name in among)]), {**self._mine, **among, "chunk": chunk}
+        after = ""
+        while True:
+            found = self.session.all(
+                f"SELECT {', '.join(COLUMNS[table])} FROM {table} WHERE {where} {after}ORDER BY {names or 'stream'} LIMIT :chunk",
+                params,
+            )
+            rows = [comparable(table, row) for row in found]
+            yield from rows
+            if len(rows) < chunk:
+                return
+            after = f"AND ({names}) > ({last}) "
+            params |= {f"last_{name}": rows[-1][name] for name in keys}
 
     def insert(self, table: str, rows: Sequence[dict[str, Any]]) -> None:
         """Put rows in, as the row functions give them."""

@@ -5,7 +5,7 @@ The write path follows a few decisions at a time. `verify` follows all of them f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from memtape.core.decisions.outcomes import (
     outcome_card,
     versions_on,
 )
-from memtape.core.items import StoredItem, in_log_order
+from memtape.core.items import StoredItem, each_in_log_order
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Decision, Frame, Side
 from memtape.core.values import read
@@ -109,26 +109,24 @@ def continued_outcome(row: FollowedOutcome, counted: int, bars: Sequence[KnownBa
     return [] if versions[-1].outcome == row.outcome else [stored_outcome(row.id, row.card, version) for version in versions]
 
 
-def followed_decisions(items: Iterable[StoredItem]) -> list[tuple[StoredItem, Decision, OutcomeCard]]:
-    """Returns the decisions among items that have an outcome. One that was taken back counts until then."""
-    found = []
-    for item in in_log_order(item for item in items if item.kind == "decision"):
+def followed_decisions(items: Iterable[StoredItem]) -> Iterator[tuple[StoredItem, Decision, OutcomeCard]]:
+    """The decisions among items that have an outcome. One that was taken back counts until then."""
+    for item in each_in_log_order(items):
+        if item.kind != "decision":
+            continue
         decision = read(Decision, item.body)
         if (card := outcome_card(decision)) is not None:
-            found.append((item, decision, card))
-    return found
+            yield item, decision, card
 
 
-def follow_decisions(items: Iterable[StoredItem], bars: Callable[[str], Sequence[KnownBar]]) -> list[FollowedDecision]:
-    """Returns the decisions among items that have an outcome, each followed on the bars of its symbol."""
+def follow_decisions(items: Iterable[StoredItem], bars: Callable[[str], Sequence[KnownBar]]) -> Iterator[FollowedDecision]:
+    """The decisions among items that have an outcome, each followed on the bars of its symbol."""
     series: dict[tuple[str, Frame], FrameBars] = {}
-    found: list[FollowedDecision] = []
     for item, decision, card in followed_decisions(items):
         of = item.symbol, card.frame
         if of not in series:
             series[of] = FrameBars.of(bars(item.symbol), card.frame)
-        found.append(FollowedDecision.on(item, decision, card, series[of]))
-    return found
+        yield FollowedDecision.on(item, decision, card, series[of])
 
 
 def outcomes_at(rows: Iterable[FollowedOutcome], moment: datetime) -> list[FollowedOutcome]:

@@ -8,12 +8,13 @@ are believed already, it has nothing to add.
 
 **The gate.** A group can be believed from 30 trades on; which groups have as many is known without looking at an outcome. Let m
 be the number of such groups of one condition (two that are all trades together, like long and short, are one test). The k-th
-belief about one condition needs a p-value of at most k * 5 % / m; pairs have the other 5 % in the same way. Where nothing has
-an edge, the first belief needs a p-value of at most 5 % divided by the number of groups of its kind. By Bonferroni's inequality
-that happens in at most 10 % of histories, however the groups overlap. After k - 1 beliefs that are right, a wrong one follows
-with a probability of at most k * 10 %, so that about a tenth of k is wrong: the false-discovery rate of Benjamini and
-Hochberg's step-up, reached by steps that only go down. Of a pair the gate looks at the largest p-value of its three comparisons
-(an intersection-union test), which is valid whichever of them is true.
+belief about one condition needs a p-value of at most k * 8 % / m. Pairs have the other 2 % in the same way: a pair must pass
+three comparisons, so chance uses up little of its part. Where nothing has an edge, the first belief needs a p-value of at most
+its part divided by the number of groups of its kind. By Bonferroni's inequality that happens in at most 10 % of histories,
+however the groups overlap. After k - 1 beliefs that are right, a wrong one follows with a probability of at most k * 10 %, so
+that about a tenth of k is wrong: the false-discovery rate of Benjamini and Hochberg's step-up, reached by steps that only go
+down. Of a pair the gate looks at the largest p-value of its three comparisons (an intersection-union test), which is valid
+whichever of them is true.
 
 **Runs of luck.** Fisher's test takes trades for independent. But a regime lasts for days, and so does luck: a few good days then
 look like a regime that wins. So each test is made a second time with a variance that the trades show themselves. The trades of a
@@ -52,6 +53,8 @@ from memtape.core.observed import ANY
 from memtape.core.statistics import student_cdf
 
 FALSE_DISCOVERY_RATE = 0.1
+# Of one condition and of pairs. Pairs must pass three comparisons, so that chance uses up little of their part.
+SHARE_OF_RATE = {1: 0.8, 2: 0.2}
 CLEARLY_CHANCE = 0.1  # the p-value of Fisher's test above which no gate is passed; the second test could only raise it
 Counts = dict[Conditions, tuple[int, int]]  # trades and wins
 
@@ -147,7 +150,7 @@ def judge_cells(counts: CellCounts, keys: Sequence[CellKey], aside: Iterable[Cel
     while (best := _clearest(open_, tests, counts.cells)) is not None:
         size = len(best.conditions)
         place = 1 + sum(len(key.conditions) == size for key in believed)
-        if (tests[best].gate_p_value or 0.0) > place * 0.5 * FALSE_DISCOVERY_RATE / groups[size]:
+        if (tests[best].gate_p_value or 0.0) > place * SHARE_OF_RATE[size] * FALSE_DISCOVERY_RATE / groups[size]:
             # Nothing of this kind is clearer. The other kind has a threshold of its own.
             open_ = [key for key in open_ if len(key.conditions) != size]
             continue

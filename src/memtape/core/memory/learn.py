@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from memtape.core.authors import MODEL_AUTHOR, OWNER_AUTHOR
 from memtape.core.codec import MICROSECOND
@@ -251,13 +251,11 @@ def _joined(versions: Sequence[Episode]) -> list[Episode]:
 def episodes_from_versions(
     versions: Iterable[TradeVersion], market: Callable[[str, datetime], Market | None], timeline: AffectTimeline,
     starting: float, amendments: Callable[[Trade], Sequence[Amendment]],
-) -> list[Episode]:  # fmt: skip
-    """Returns the episodes of closed trades, in all their versions."""
-    found: list[Episode] = []
-    listed = list(versions)
+) -> Iterator[Episode]:  # fmt: skip
+    """The episodes of closed trades, in all their versions. The versions are gone through twice."""
     # In ascending order, because the timeline carries a past belief from one moment to the next.
-    states = {moment: timeline.at(moment) for moment in sorted({_moment_before_entry(version.trade) for version in listed})}
-    for version in listed:
+    states = {moment: timeline.at(moment) for moment in sorted({_moment_before_entry(version.trade) for version in versions})}
+    for version in versions:
         trade = version.trade
         state = states[_moment_before_entry(trade)]
         at_entry = market_state_at(market(trade.symbol, trade.entry_at), trade.entry_at)
@@ -268,10 +266,9 @@ def episodes_from_versions(
             continue
         amended = amendments(trade)
         if amended:
-            found += episode_versions(episode, amended)
+            yield from episode_versions(episode, amended)
         else:
-            found.append(episode)
-    return found
+            yield episode
 
 
 def _moment_before_entry(trade: Trade) -> datetime:
@@ -281,7 +278,7 @@ def _moment_before_entry(trade: Trade) -> datetime:
     return trade.entry_at - MICROSECOND if instant else trade.entry_at
 
 
-def is_same_trade(claim: Trade, trade: Trade) -> bool:
+def is_same_trade(claim: Trade | _StatedEntry, trade: Trade | _StatedEntry) -> bool:
     """Returns True if a claim describes this trade of the ledger: same symbol and side, entry within 5 minutes and 0.25 %."""
     if claim.symbol != trade.symbol or claim.side != trade.side or abs(claim.entry_at - trade.entry_at) > CLAIM_ENTRY_TOLERANCE:
         return False
@@ -290,31 +287,57 @@ def is_same_trade(claim: Trade, trade: Trade) -> bool:
     return abs(float(claim.entry_price) - float(trade.entry_price)) <= CLAIM_PRICE_TOLERANCE * float(trade.entry_price)
 
 
-def amendment_from_claim(claim: Trade, known_at: datetime) -> Amendment:
+def amendment_from_claim(claim: Trade | _StatedEntry, known_at: datetime) -> Amendment:
     """Returns what a claim adds to the trade of the ledger that it describes: text and confidence, no outcome."""
     stated = {"reflection": claim.reflection, "confidence": _number(claim.confidence)}
     return Amendment(known_at, {name: value for name, value in stated.items() if value is not None})
 
 
-def nearest_trade(claim: Trade, ledger: Iterable[Trade]) -> TradeId | None:
+def nearest_trade(claim: Trade | _StatedEntry, ledger: Iterable[Trade | _StatedEntry]) -> TradeId | None:
     """Returns the trade of the ledger that a claim describes, the nearest by entry; None if there is none."""
     matching = [trade for trade in ledger if is_same_trade(claim, trade)]
     return min(matching, key=lambda t: (abs(t.entry_at - claim.entry_at), t.id)).id if matching else None
 
 
-def claims_about(versions: Sequence[TradeVersion]) -> dict[str, list[Amendment]]:
-    """Returns what claims add to trades of the ledger, by trade. A claim that the ledger confirms has no episode of its own."""
-    current = [version for version in versions if version.known_to is None]
-    ledger = sorted((v.trade for v in current if v.trade.quality != "claimed"), key=lambda trade: trade.entry_at)
+class _StatedEntry(NamedTuple):
+    """What of a trade tells whether a claim describes it, and what a claim adds to it. Trades may be many."""
+
+    id: TradeId
+    symbol: str
+    side: str
+    entry_at: datetime
+    entry_price: Decimal | None
+    known_from: datetime
+    reflection: str | None
+    confidence: Any
+
+    @classmethod
+    def of(cls, version: TradeVersion) -> _StatedEntry:
+        trade = version.trade
+        return cls(trade.id, trade.symbol, trade.side, trade.entry_at, trade.entry_price, version.known_from, trade.reflection,
+                   trade.confidence)  # fmt: skip
+
+
+def claims_about(versions: Iterable[TradeVersion]) -> dict[str, list[Amendment]]:
+    """Returns what claims add to trades of the ledger, by trade. A claim that the ledger confirms has no episode of its own.
+
+    The versions are gone through twice.
+    """
+    claims = [_StatedEntry.of(v) for v in versions if v.known_to is None and v.trade.quality == "claimed"]
+    if not claims:
+        return {}
+    ledger = sorted(
+        (_StatedEntry.of(v) for v in versions if v.known_to is None and v.trade.quality != "claimed"),
+        key=lambda trade: trade.entry_at,
+    )
     entered = [trade.entry_at for trade in ledger]
-    known_from = {version.trade.id: version.known_from for version in current}
+    known_from = {trade.id: trade.known_from for trade in ledger}
     found: dict[str, list[Amendment]] = {}
-    for claim in current:
-        if claim.trade.quality == "claimed":
-            first = bisect_right(entered, claim.trade.entry_at - CLAIM_ENTRY_TOLERANCE - timedelta(microseconds=1))
-            last = bisect_right(entered, claim.trade.entry_at + CLAIM_ENTRY_TOLERANCE)
-            if (id_ := nearest_trade(claim.trade, ledger[first:last])) is not None:
-                since = known_from[id_]
-                found.setdefault(id_, []).append(amendment_from_claim(claim.trade, claim.known_from))
-                found.setdefault(claim.trade.id, []).append(Amendment(max(claim.known_from, since), forget=True))
+    for claim in claims:
+        first = bisect_right(entered, claim.entry_at - CLAIM_ENTRY_TOLERANCE - timedelta(microseconds=1))
+        last = bisect_right(entered, claim.entry_at + CLAIM_ENTRY_TOLERANCE)
+        if (id_ := nearest_trade(claim, ledger[first:last])) is not None:
+            since = known_from[id_]
+            found.setdefault(id_, []).append(amendment_from_claim(claim, claim.known_from))
+            found.setdefault(claim.id, []).append(Amendment(max(claim.known_from, since), forget=True))
     return found

@@ -5,12 +5,12 @@ its rank, the mean of that part of a normal distribution which the rank stands f
 account with a far target, a long tail or a rare large loss has no more false alarms than others. For a change of level the scores
 of van der Waerden are never less efficient than the means themselves (Chernoff & Savage 1958). The mean must have moved too.
 
-The difference is judged by its error, which is larger if values resemble those before them: their correlation is taken for its
-own error larger than it was. Few values tell neither spread nor correlation well, so the limit is higher for them. A change is
-over when the mean of twenty values after the alarm is back within half a deviation; after a hundred trades it is the new habit.
-Values during a change do not count as usual.
+The difference is judged by its error, which is larger if values resemble those before them. Few values tell neither spread nor
+correlation well: the correlation is taken for larger than it was, and the limit is higher. A change is over when the mean of
+twenty values after the alarm is back within half a deviation; after a hundred trades it is the new habit. Values during a change
+do not count as usual.
 
-The threshold, in errors, comes from simulation (`evidence/drift.py`): outcomes, risk and time held together raise an alarm in 10
+The threshold, in errors, comes from simulation (`evidence/drift.py`): outcomes, risk and time held together raise an alarm in 8
 to 15 % of histories of 300 steady trades, also if outcomes and risk resemble the ones before, and a change by one deviation after
 150 values is noticed within 30 in more than nine of ten. Changes by two deviations are noticed after about 15 values; a
 comparison of means would need 12, with more false alarms where values resemble each other.
@@ -44,6 +44,7 @@ USUAL_TRADES = 300  # usual values, the latest, that are compared with the windo
 SHIFT_THRESHOLD = 3.1  # errors of the difference between the two means of scores
 MEAN_THRESHOLD = 2.0  # errors by which the mean of the values themselves must have moved
 MAX_CORRELATION = 0.5
+CORRELATION_ERRORS = 1.3  # errors by which the correlation is taken for larger than it was
 BACK_TRADES = 20  # values after an alarm whose mean tells that they are back
 BACK_WITHIN_DEVIATIONS = 0.5
 NEW_HABIT_TRADES = 100  # a change that has lasted for as many trades is the habit
@@ -169,7 +170,7 @@ def scores_apart(xs: Sequence[float], window: int) -> float:
         return 0.0
     deviation = math.sqrt(squares / (n - 2))
     neighbours = math.fsum(x * y for x, y in pairwise(around)) - around[before - 1] * around[before]
-    alike = min(MAX_CORRELATION, max(0.0, neighbours / squares + 1.0 / math.sqrt(n)))
+    alike = min(MAX_CORRELATION, max(0.0, neighbours / squares + CORRELATION_ERRORS / math.sqrt(n)))
     both = 1.0 / window + 1.0 / before
     return (middles[1] - middles[0]) / (deviation * math.sqrt(both * (1.0 + alike) / (1.0 - alike)))
 

@@ -1,7 +1,7 @@
 """Runs one approach over the decisions of a walk forward: its account, trade by trade.
 
 A size is a share of the equity that is realised when the trade is entered; the result arrives when it ends. So trades that
-overlap do not know each other's results. An account that is ruined trades no more.
+overlap do not know each other's results. An account cannot lose more than it has; one that is ruined trades no more.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class AccountRun:
     risks: Floats  # money per 1R
     path: tuple[tuple[datetime, float], ...]  # equity after each close, in order of time
     starting_equity: float
+    ruined: bool = False  # nothing is left, of the account or of one of several
 
     @property
     def ending_equity(self) -> float:
@@ -46,6 +47,7 @@ def run_account(decisions: Sequence[WalkedDecision], sizing: Sizing, starting_eq
     held: list[tuple[datetime, str, int]] = []
 
     def close(at: int) -> None:
+        pnl[at] = max(pnl[at], -account.equity)
         account.equity += pnl[at]
         account.peak = max(account.peak, account.equity)
         if sizes[at] > 0:
@@ -62,7 +64,7 @@ def run_account(decisions: Sequence[WalkedDecision], sizing: Sizing, starting_eq
         heappush(held, (decision.exit_at, decision.id, place))
     while held:
         close(heappop(held)[2])
-    return AccountRun(sizes, pnl, risks, tuple(path), starting_equity)
+    return AccountRun(sizes, pnl, risks, tuple(path), starting_equity, account.equity <= 0)
 
 
 def pooled_runs(parts: Sequence[tuple[Sequence[int], AccountRun]], n: int) -> AccountRun:
@@ -81,7 +83,7 @@ def pooled_runs(parts: Sequence[tuple[Sequence[int], AccountRun]], n: int) -> Ac
     for when, _, change in sorted(changes, key=lambda one: one[:2]):
         total += change
         path.append((when, total))
-    return AccountRun(sizes, pnl, risks, tuple(path), starting)
+    return AccountRun(sizes, pnl, risks, tuple(path), starting, any(run.ruined for _, run in parts))
 
 
 def _checked(size: float) -> float:

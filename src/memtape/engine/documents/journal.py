@@ -34,12 +34,11 @@ from memtape.documents import workspace_files, write_policy
 from memtape.engine.documents.index_update import embed_documents, index_written
 from memtape.engine.documents.workspace import Documents
 from memtape.engine.write.log_writer import Receipt
-from memtape.errors import Conflict, Invalid
+from memtape.errors import Conflict
 from memtape.store.cutoff import EVERYTHING
 
 if TYPE_CHECKING:
     from memtape.core.items import StoredItem
-    from memtape.documents.sources import DocumentFolder
     from memtape.engine.scope import AgentScope
     from memtape.store.tables import Tables
 
@@ -81,7 +80,7 @@ class Journal:
         content = {"kind": kind, "text": note_text(text), "run": run, "path": path}
         if path is not None:
             write_policy.split_path(path)
-        folder = self._folder_for(path)
+        folder = Documents(scope).writable_folder(path)
         inner = None if path is None else path.removeprefix(folder.prefix)
         if inner is not None:
             write_policy.check_note_path(inner)
@@ -114,23 +113,6 @@ class Journal:
     def _written_at(self, at: datetime) -> datetime:
         """The time that a note carries; a simulation that has observed nothing has no time of its own."""
         return at if at > EPOCH else self._scope.resources.clock.now()
-
-    def _folder_for(self, path: str | None) -> DocumentFolder:
-        """The agent's own folder that a note goes into; one is made where it has none."""
-        documents, home = Documents(self._scope), self._scope.resources.workspace_home
-        own = documents.folders()
-        if not own:
-            if home is None:
-                problem = f"'{self._scope.agent.id}' has no workspace"
-                raise Invalid("agent", problem, "Name its folder: memtape docs index DIR")
-            root = home / self._scope.agent.id
-            workspace_files.create_workspace(root)
-            documents.add(root)
-            own = documents.folders()
-        fitting = [folder for folder in own if path is None or path.startswith(folder.prefix)]
-        if not fitting:
-            raise Invalid("path", f"'{path}' is in no folder of the agent", f"Begin it with {own[0].prefix}")
-        return (min if path is None else max)(fitting, key=lambda folder: len(folder.prefix))
 
 
 def _path_of(workspace: workspace_files.Workspace, entry: NoteEntry) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from memtape.core.codec import make_id
 from memtape.core.items import OWNER_STREAM, Item
+from memtape.documents import workspace_files
 from memtape.documents.backtests import similar_reports
 from memtape.documents.cache import SHARED_SCOPE
 from memtape.documents.citations import cite, lines_of
@@ -70,6 +71,33 @@ class Documents:
         """The folders of the agent, or those that all agents share."""
         with self._scope.resources.reading(OWNER_STREAM if shared else self._scope.agent.id) as tables:
             return folders_in(tables)
+
+    def writable_folder(self, path: str | None) -> DocumentFolder:
+        """The agent's own folder that a new document goes into; one is made where it has none."""
+        home, own = self._scope.resources.workspace_home, self.folders()
+        if not own:
+            if home is None:
+                problem = f"'{self._scope.agent.id}' has no workspace"
+                raise Invalid("agent", problem, "Name its folder: memtape docs index DIR")
+            root = home / self._scope.agent.id
+            workspace_files.create_workspace(root)
+            self.add(root)
+            own = self.folders()
+        fitting = [folder for folder in own if path is None or path.startswith(folder.prefix)]
+        if not fitting:
+            raise Invalid("path", f"'{path}' is in no folder of the agent", f"Begin it with {own[0].prefix}")
+        return (min if path is None else max)(fitting, key=lambda folder: len(folder.prefix))
+
+    def keep_report(self, name: str, text: str) -> str:
+        """Write a report of memtape among the agent's documents and index it. Returns its path."""
+        folder = self.writable_folder(None)
+        inner = f"reports/{name}.md"
+        with workspace_files.locked_workspace(folder.root) as workspace:
+            before = workspace.read(inner)
+            if before is None or before.text != text:
+                workspace.replace(inner, before, text)
+            sync_documents(self._scope.resources, self._scope.agent.id, embed=False)
+        return f"{folder.prefix}{inner}"
 
     def sync(self, *, shared: bool = False, rebuild: bool = False, embed: bool = True) -> SyncResult:
         """Bring the index in step with the files; unchanged files are not read."""

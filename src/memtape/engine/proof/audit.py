@@ -6,30 +6,37 @@ differs. `rebuild_store` replaces the tables by them, if the chain is unbroken.
 
 from __future__ import annotations
 
-import json
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, TypedDict
 
-from memtape.core.authors import OWNER_AUTHOR, author_of_payload
-from memtape.core.chats import CHAT_TEXT_KINDS
-from memtape.core.codec import GENESIS, canonical_plain, chain_hash, digest, moment, time_text
-from memtape.core.facts import FACT_TEXT_KINDS
+from memtape.core.codec import GENESIS, digest, moment, time_text
 from memtape.core.ids import OwnerId
-from memtape.core.items import OWNER_STREAM, delivery_digest
-from memtape.core.ledger.rounds import KnownBar
+from memtape.core.items import OWNER_STREAM
 from memtape.core.ledger.terms import RULES_VERSION
-from memtape.core.observed import Bar
 from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.memory import Memory
-from memtape.engine.proof.log_replay import LogReplay, Rows
+from memtape.engine.proof.chain import (
+    DESTROYING_KINDS,
+    SHREDDED_KINDS,
+    DestroyedRows,
+    broken_link,
+    checked_chain,
+    deleted_streams,
+    destroyed_in,
+    stated_of,
+)
+from memtape.engine.proof.comparison import HashedRows, bar_problems, first_difference
+from memtape.engine.proof.log_replay import BarsOf, LogReplay
 from memtape.engine.resources import Resources
-from memtape.errors import Invalid, Tampered
+from memtape.errors import Tampered
 from memtape.store.cutoff import EVERYTHING
-from memtape.store.database import Session
+from memtape.store.database import Session, in_batches
 from memtape.store.memories import EVERY_ONE, MemoryTables
-from memtape.store.rows import COLUMNS, KEYS, LogRow, bar_values
+from memtape.store.rows import COLUMNS
 from memtape.store.schema import MIGRATIONS, PROJECTIONS, TABLES
 from memtape.store.tables import Tables, drop_other_streams, owners, streams, streams_in
 
@@ -75,6 +82,11 @@ class Audit:
     def ok(self) -> bool:
         """True if there are no problems."""
         return not self.problems
+
+    def count(self, table: str, tables: Tables, rows: HashedRows) -> None:
+        """Enter the rows of a table of one stream: how many there are, and their digest."""
+        self.rows[table] = self.rows.get(table, 0) + rows.count
+        self.digests[f"{tables.owner}/{tables.stream}/{table}"] = rows.digest()
 
 
 # ---- verify ------------------------------------------------------------------------------------------------------------
@@ -143,13 +155,13 @@ def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None, deleted: b
     for row in tables.log():
         audit.log_rows += 1
         shredded += row.payload is None
-        if (problem := _broken_link(row, seq, last_hash, destroyed)) is not None:
+        if (problem := broken_link(row, seq, last_hash, destroyed)) is not None:
             add_problem("log", row.seq, problem)
             # Nothing after a broken link can be trusted.
             return
         seq, last_hash = row.seq, row.hash
         replay.take(row)
-        if row.kind == "brief" and row.payload is not None and digest(_stated(row)["text"]) != row.key:
+        if row.kind == "brief" and row.payload is not None and digest(stated_of(row)["text"]) != row.key:
             add_problem("log", row.seq, "its brief is not the one that its digest names")
     head = tables.head()
     audit.heads.append({"owner": tables.owner, "stream": tables.stream, "seq": seq, "hash": last_hash, "shredded": shredded})
@@ -161,13 +173,12 @@ def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None, deleted: b
     times = head.first_snapshot, head.last_tick, head.known_at, head.verified_from
     if times != (replay.first_snapshot, replay.last_tick, replay.known_at, replay.verified_from):
         add_problem("streams", tables.stream, "its times do not follow from the log")
-    bars = tables.rows("bars")
-    audit.rows["bars"] = audit.rows.get("bars", 0) + len(bars)
-    bar_problems = list(_bar_problems(replay.deliveries, bars))
-    for key, problem in bar_problems:
+    bars = HashedRows(tables.each_row("bars"))
+    of_bars = list(bar_problems(tables, replay.deliveries, bars))
+    for key, problem in of_bars:
         add_problem("bars", key, problem)
-    audit.digests[f"{tables.owner}/{tables.stream}/bars"] = digest(canonical_plain(bars))
-    if bar_problems:
+    audit.count("bars", tables, bars)
+    if of_bars:
         # Trades are derived from bars too, so wrong bars would make every trade look altered.
         return
     if head.rules > RULES_VERSION:
@@ -176,83 +187,19 @@ def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None, deleted: b
     if head.rules < RULES_VERSION and seq:
         audit.needs_rebuild.append(f"{tables.owner}/{tables.stream}")
         return
-    for table, expected in replay.projections(_bars_by_symbol(tables)).items():
-        found = tables.rows(table)
-        audit.rows[table] = audit.rows.get(table, 0) + len(found)
-        audit.digests[f"{tables.owner}/{tables.stream}/{table}"] = digest(canonical_plain(found))
-        if (difference := _first_difference(table, expected, found)) is not None:
+    for table, expected in replay.projections(_bars_of(tables)).items():
+        found = HashedRows(tables.each_row(table))
+        left = iter(found)
+        if (difference := first_difference(table, expected.in_order(), left)) is not None:
             add_problem(table, *difference)
+            # The digest is that of all rows.
+            deque(left, maxlen=0)
+        audit.count(table, tables, found)
 
 
-# The rows that say that others were destroyed. One that names them may have destroyed rows of some kinds only. Everything
-# before it is destroyed by `erased`, which stands in the owner's stream alone. All of them are the owner's statements.
-SHREDDED_KINDS: Mapping[str, frozenset[str]] = {
-    "correction": frozenset(("claim", "closing", "correction", "brief", "note")),
-    "fact_shredded": frozenset(FACT_TEXT_KINDS),
-    "chat_deleted": frozenset(CHAT_TEXT_KINDS),
-}
-DESTROYING_KINDS = (*SHREDDED_KINDS, "erased")
-
-
-@dataclass(frozen=True, slots=True)
-class DestroyedRows:
-    """The rows of a stream whose payload was destroyed: single rows of some kinds, and all rows before `before`."""
-
-    rows: Mapping[int, frozenset[str]] = field(default_factory=dict)
-    before: int = 0
-
-    def covers(self, row: LogRow) -> bool:
-        """Returns True if a row may be without its payload."""
-        return row.kind in self.rows.get(row.seq, ()) or row.seq < self.before
-
-
-def destroyed_in(rows: Iterable[LogRow], deleted: bool) -> DestroyedRows:
-    """The rows that were destroyed according to the log of the stream itself."""
-    named: dict[int, frozenset[str]] = {}
-    # All rows of a deleted stream were destroyed.
-    before = 2**62 if deleted else 0
-    for row in rows:
-        if not _is_owners(row):
-            continue
-        if (kinds := SHREDDED_KINDS.get(row.kind)) is not None:
-            # A row can only have destroyed rows that are earlier than itself.
-            named |= {seq: kinds for seq in _stated(row).get("shredded", ()) if seq < row.seq}
-        elif row.kind == "erased" and row.stream == OWNER_STREAM:
-            before = max(before, row.seq)
-    return DestroyedRows(named, before)
-
-
-def deleted_streams(rows: Iterable[LogRow]) -> set[str]:
-    """The streams that were deleted according to the owner's log."""
-    found: set[str] = set()
-    for row in rows:
-        if row.kind in ("agent_deleted", "erased") and _is_owners(row):
-            stated = _stated(row)
-            found |= {stated.get("agent", "")} if row.kind == "agent_deleted" else set(stated.get("streams", ()))
-    return found
-
-
-def _is_owners(row: LogRow) -> bool:
-    """True if the owner or the venue stated a row. What a model states destroys nothing."""
-    payload = json.loads(row.payload or "null")
-    return isinstance(payload, dict) and author_of_payload(payload).tier <= OWNER_AUTHOR.tier
-
-
-def _stated(row: LogRow) -> dict[str, Any]:
-    """The statement of a row; empty if it has none. A forged row may have any payload: the check of the chain finds it."""
-    payload = json.loads(row.payload or "{}")
-    stated = payload.get("stated", {}) if isinstance(payload, dict) else {}
-    return stated if isinstance(stated, dict) else {}
-
-
-def checked_chain(rows: Iterable[LogRow], url: str, destroyed: DestroyedRows) -> Iterator[LogRow]:
-    """Yield the rows, each checked against the one before. Raises Tampered at the first that does not follow."""
-    seq, last_hash = 0, GENESIS
-    for row in rows:
-        if (problem := _broken_link(row, seq, last_hash, destroyed)) is not None:
-            raise Tampered(url=url, problem=f"log row {row.seq} of {row.stream}: {problem}")
-        seq, last_hash = row.seq, row.hash
-        yield row
+def _bars_of(tables: Tables) -> BarsOf:
+    """All bars of a symbol. Trades are derived symbol by symbol, so that those of two are enough in memory."""
+    return lru_cache(maxsize=2)(lambda symbol: tables.bars(symbol, EVERYTHING))
 
 
 def _stated_agents(tables: Tables) -> dict[str, Agent]:
@@ -264,83 +211,8 @@ def _stated_agents(tables: Tables) -> dict[str, Agent]:
     except Tampered:
         # The rows before the break still count. The caller checks the same chain and reports the break.
         pass
-    deleted = {item.key for item in replay.stored if item.kind == "agent_deleted"}
-    return {item.key: read(Agent, item.body) for item in replay.stored if item.kind == "agent" and item.key not in deleted}
-
-
-def _broken_link(row: LogRow, seq: int, last_hash: str, destroyed: DestroyedRows) -> str | None:
-    """Returns why a row does not follow the row `seq` with `last_hash`; None if it does."""
-    if row.seq != seq + 1:
-        return f"row {seq + 1} is missing" if row.seq > seq else "stands twice"
-    if row.prev_hash != last_hash:
-        return "does not follow the row before it"
-    if row.payload is None and not destroyed.covers(row):
-        return "its payload is missing"
-    if row.payload is not None and digest(row.payload) != row.payload_hash:
-        return "its payload was altered"
-    times = row.occurred_at, row.known_at, row.recorded_at
-    if chain_hash(row.stream, row.seq, row.kind, row.key, *times, row.payload_hash, row.prev_hash) != row.hash:
-        return "was altered: its hash does not match"
-    return None
-
-
-def _bar_problems(deliveries: dict[int, dict[str, Any]], bars: Rows) -> Iterator[tuple[str, str]]:
-    """Compare the bars of each delivery with the count and the digest in its log row. Yields keys and problems."""
-    by_seq: dict[int, Rows] = {}
-    for bar in bars:
-        by_seq.setdefault(bar["seq"], []).append(bar)
-    for seq in sorted(by_seq.keys() | deliveries.keys()):
-        delivery, stored = deliveries.get(seq, {"count": 0, "digest": delivery_digest(())}), by_seq.get(seq, [])
-        if len(stored) != delivery["count"]:
-            yield f"log row {seq}", f"brought {delivery['count']} bars, {len(stored)} are here"
-        elif _bars_differ(stored, delivery["digest"]):
-            yield f"log row {seq}", "its bars were altered"
-
-
-def _bars_differ(bars: Rows, expected_digest: str) -> bool:
-    """Returns True if these rows do not have the digest of their delivery."""
-    try:
-        known = [_bar_of_row(row) for row in bars]
-        # The digest is of values: each row must also be spelt as memtape writes it, `frame` included.
-        spelt = [
-            dict(zip(COLUMNS["bars"], bar_values(row["owner"], row["stream"], each.bar, row["seq"], each.known_at), strict=True))
-            for row, each in zip(bars, known, strict=True)
-        ]
-        return spelt != bars or delivery_digest(known) != expected_digest
-    except (Invalid, ArithmeticError):
-        # An altered value may make the row no valid bar at all.
-        return True
-
-
-def _bar_of_row(row: dict[str, Any]) -> KnownBar:
-    bar = read(Bar, {"symbol": row["symbol"], "t0": moment(row["t0"]), "t1": moment(row["t1"]),
-                     **{letter: row[letter] for letter in "ohlcv"}})  # fmt: skip
-    return KnownBar(bar, moment(row["known_at"]))
-
-
-def _bars_by_symbol(tables: Tables) -> dict[str, list[KnownBar]]:
-    symbols = {row["symbol"] for row in tables.rows("bars")}
-    return {symbol: tables.bars(symbol, EVERYTHING) for symbol in symbols}
-
-
-def _first_difference(table: str, expected: Rows, found: Rows) -> tuple[str, str] | None:
-    """Returns the key and the problem of the first row that differs, in the order of keys; None if all agree."""
-
-    def key(row: dict[str, Any]) -> tuple[Any, ...]:
-        return tuple(row[c] for c in KEYS[table])
-
-    expected_rows, stored_rows = {key(row): row for row in expected}, {key(row): row for row in found}
-    for row_key in sorted(expected_rows.keys() | stored_rows.keys()):
-        name = "/".join(str(part) for part in row_key)
-        if row_key not in stored_rows:
-            return name, "is missing"
-        if row_key not in expected_rows:
-            return name, "follows from nothing in the log"
-        stored = stored_rows[row_key]
-        for column, value in expected_rows[row_key].items():
-            if stored[column] != value:
-                return name, f"{column} is {stored[column]!r}, the log says {value!r}"
-    return None
+    deleted = {item.key for item in replay.items_of(("agent_deleted",))}
+    return {item.key: read(Agent, item.body) for item in replay.items_of(("agent",)) if item.key not in deleted}
 
 
 def _verify_head(audit: Audit, tables: Tables, head: Mapping[str, Any]) -> None:
@@ -350,7 +222,7 @@ def _verify_head(audit: Audit, tables: Tables, head: Mapping[str, Any]) -> None:
     if (since := audit.shredded.get(name, 0) - head.get("shredded", 0)) > 0:
         audit.shredded_since[name] = since
     for later in tables.log_of((*DESTROYING_KINDS, "agent_deleted")):
-        shreds = later.kind not in SHREDDED_KINDS or bool(_stated(later).get("shredded"))
+        shreds = later.kind not in SHREDDED_KINDS or bool(stated_of(later).get("shredded"))
         if later.seq > head["seq"] and shreds:
             at = time_text(moment(later.recorded_at))
             audit.deletions.append(f"{name} row {later.seq}: {later.kind} {later.key} at {at}")
@@ -397,11 +269,13 @@ def rebuild_projections(resources: Resources) -> Audit:
             for row in checked_chain(tables.log(), resources.database.url, destroyed[stream]):
                 audit.log_rows += 1
                 replay.take(row)
-            for table, rows in replay.projections(_bars_by_symbol(tables)).items():
+            for table, expected in replay.projections(_bars_of(tables)).items():
                 tables.clear(table)
-                tables.insert(table, rows)
-                audit.rows[table] = audit.rows.get(table, 0) + len(rows)
-                audit.digests[f"{owner}/{stream}/{table}"] = digest(canonical_plain(tables.rows(table)))
+                for some in in_batches(expected.in_order()):
+                    tables.session.insert(table, COLUMNS[table], some)
+                written = HashedRows(tables.each_row(table))
+                deque(written, maxlen=0)
+                audit.count(table, tables, written)
             head = tables.head()
             tables.set_head(
                 replace(

@@ -19,7 +19,8 @@ from memtape.core.codec import canonical_plain
 from memtape.core.items import OWNER_STREAM
 from memtape.core.ledger.trades import TRADE_FIELDS, entry_order, trade_json
 from memtape.engine.memory import Memory
-from memtape.engine.proof.audit import Audit, checked_chain, deleted_streams, destroyed_in, rebuild_projections, verify_session
+from memtape.engine.proof.audit import Audit, rebuild_projections, verify_session
+from memtape.engine.proof.chain import checked_chain, deleted_streams, destroyed_in
 from memtape.errors import Conflict, Invalid, MissingExtra, Tampered
 from memtape.store.private_files import make_private_file, make_private_folder, open_private
 from memtape.store.rows import COLUMNS, LogRow
@@ -91,7 +92,7 @@ def _rows(memory: Memory) -> Rows:
         for stream in streams(session, memory.owner):
             tables = Tables(session, memory.owner, stream)
             for table in EXPORTED_TABLES:
-                for row in tables.rows(table):
+                for row in tables.each_row(table):
                     yield table, row
 
 

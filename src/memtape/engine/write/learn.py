@@ -101,7 +101,8 @@ class Learner:
         self._bulk = len(versions) > BULK_FROM_TRADES
         # Affect comes first: the situation of an episode contains the state at its entry.
         self._update_affect(backfilled_from, batch, versions)
-        episodes = episodes_from_versions(versions, self.market_at, self.affect_timeline(), self.starting, self.amendments)
+        timeline = self.affect_timeline()
+        episodes = list(episodes_from_versions(versions, self.market_at, timeline, self.starting, self.amendments))
         new: set[str] = set() if backfilled_from else {version.trade.id for version in batch.new_versions}
         replaced = set(changed) - new
         shadow_ids, of_shadows = self._outcomes(batch, backfilled_from)

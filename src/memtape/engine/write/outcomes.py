@@ -98,7 +98,7 @@ def follow_again(tables: Tables, ids: Iterable[str]) -> list[FollowedDecision]:
     if not named:
         return []
     items = [item for some in in_batches(named) for item in tables.items("decision", EVERYTHING, keys=some, voided=True)]
-    decisions = followed_decisions(items)
+    decisions = list(followed_decisions(items))
     by_symbol: dict[str, list[OutcomeCard]] = {}
     for item, _, card in decisions:
         by_symbol.setdefault(item.symbol, []).append(card)

@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, fields
 from importlib import import_module
+from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,7 @@ def make_parts(history: ValidatedHistory, terms: WalkTerms) -> list[WalkPart]:
 
 @dataclass(frozen=True, slots=True)
 class PartFiles:
-    """Where finished parts are kept. They are found again by what they depend on: the data and the terms."""
+    """Where finished parts are kept. They are found again by what they depend on: version, data and terms."""
 
     folder: Path | None
     data: str  # hash of the history
@@ -108,7 +109,10 @@ class PartFiles:
     def _path(self, part: WalkPart) -> Path | None:
         if self.folder is None:
             return None
-        depends = canonical_plain({"data": self.data, "terms": part.terms, "group": part.group, "trades": list(part.trades)})
+        depends = canonical_plain({
+            "memtape": version("memtape"), "data": self.data, "terms": part.terms, "group": part.group,
+            "trades": list(part.trades),
+        })  # fmt: skip
         return self.folder / f"part-{digest(depends)[:24]}.json"
 
     def load(self, part: WalkPart) -> dict[str, Any] | None:

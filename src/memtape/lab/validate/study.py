@@ -7,13 +7,10 @@ the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
-from importlib import import_module
 from importlib.metadata import version
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -23,18 +20,31 @@ from memtape.core.memory.episodes import Episode
 from memtape.core.memory.outcome_units import OutcomeUnit
 from memtape.core.statistics import mean
 from memtape.core.validation.account import AccountRun
-from memtape.core.validation.approaches import BASELINE, EVIDENCE, TITLES, Sizing, evidence_sizing
+from memtape.core.validation.approach_runs import Accounts
+from memtape.core.validation.approaches import EVIDENCE, evidence_sizing
 from memtape.core.validation.claims import answer_claims
-from memtape.core.validation.daily import WeekGrid, daily_returns, draw_weeks, redrawn, rolling_sharpe, week_grid
+from memtape.core.validation.daily import daily_returns, draw_weeks, redrawn, week_grid
 from memtape.core.validation.decisions import WalkedDecision
-from memtape.core.validation.judgement import SIZE_VARIANTS, Accounts, Judgement, judge_approach, overfitting_of, weekly
+from memtape.core.validation.figures import MetricInputs
+from memtape.core.validation.foresight import calibration, recall_metrics
+from memtape.core.validation.judgement import SIZE_VARIANTS, judge_approach
 from memtape.core.validation.look_ahead import label_time_sign, look_ahead_signs
-from memtape.core.validation.metrics import MetricInputs, account_metrics, calibration, recall_metrics
-from memtape.core.validation.verdict import compare, power_sentence
+from memtape.core.validation.many_trials import overfitting_of, weekly
+from memtape.core.validation.verdict import power_sentence
 from memtape.engine.view.situation import current_situation
 from memtape.errors import Invalid
 from memtape.lab.validate.history import HistorySource, ValidatedHistory, opened_history
+from memtape.lab.validate.options import ValidateOptions
 from memtape.lab.validate.parts import PartFiles, decision_from_json, make_parts, run_parts
+from memtape.lab.validate.tables import (
+    curves_json,
+    data_json,
+    difference_table,
+    json_numbers,
+    metric_table,
+    sensitivity_table,
+    verdict_json,
+)
 from memtape.lab.validate.walk import RECALL_VARIANTS, WalkTerms, run_unit
 from memtape.lab.validate.words import verdict_line
 
@@ -42,69 +52,6 @@ MIN_TRADES = 30  # of a history, before anything can be split
 TRAIN_SHARE = 0.7
 LABEL_CHECKS = 400  # trades whose labels are compared with bars
 RESULT_VERSION = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidateOptions:
-    """How a history is validated."""
-
-    split: str | None = None  # a time, or a share like 0.7; default: the first 70 % of the trades train
-    embargo_hours: float = 1.0
-    starting_equity: float = 10_000.0
-    seed: int = 20261118
-    resamples: int = 500
-    vary: bool = True
-    approaches: Mapping[str, Sizing] = field(default_factory=dict)
-    engine: str = "serial"
-    workers: int = 1
-    address: str | None = None
-    keep: Path | None = None  # folder of finished parts
-    on_progress: Callable[[int, int], object] | None = None
-
-    def check(self) -> None:
-        """Raises `Invalid` for options that make no sense."""
-        if self.embargo_hours < 0:
-            raise Invalid("embargo", f"{self.embargo_hours} is below zero", "Give hours of 0 or more")
-        if self.starting_equity <= 0:
-            raise Invalid(
-                "starting_equity", f"{self.starting_equity} is not above zero", "Give the equity that accounts start with"
-            )
-        if self.resamples < 50:
-            raise Invalid("resamples", f"{self.resamples} are too few for an interval", "Give 50 or more")
-        for name in self.approaches:
-            if name in TITLES:
-                raise Invalid("approach", f"'{name}' is an approach of memtape", "Rename the function")
-
-    def settings(self) -> dict[str, Any]:
-        """What the numbers depend on; not how they are computed."""
-        return {
-            "split": self.split,
-            "embargo_hours": self.embargo_hours,
-            "starting_equity": self.starting_equity,
-            "seed": self.seed,
-            "resamples": self.resamples,
-            "vary": self.vary,
-            "approaches": sorted(self.approaches),
-        }
-
-
-def load_sizing(name: str) -> tuple[str, Sizing]:
-    """Returns a sizing of the user: `package.module:function` or `file.py:function`."""
-    where, colon, function = name.rpartition(":")
-    if not colon:
-        raise Invalid("approach", f"'{name}' names no function", "Write it like sizing.py:half_kelly or package.module:function")
-    try:
-        if where.endswith(".py"):
-            spec = spec_from_file_location(Path(where).stem, where)
-            if spec is None or spec.loader is None or not Path(where).is_file():
-                raise Invalid("approach", f"there is no file {where}", "Name an existing file")
-            module = module_from_spec(spec)
-            spec.loader.exec_module(module)
-        else:
-            module = import_module(where)
-        return function, cast(Sizing, getattr(module, function))
-    except (ImportError, AttributeError) as error:
-        raise Invalid("approach", f"{name} cannot be loaded: {error}", "Check the module and the function") from None
 
 
 def validate_history(source: HistorySource, options: ValidateOptions) -> dict[str, Any]:
@@ -179,7 +126,8 @@ def study_decisions(
     accounts = Accounts(decisions, options.starting_equity)
     sizings = accounts.all_sizings(options.approaches)
     runs = {name: accounts.run(sizing) for name, sizing in sizings.items()}
-    equal = {name: accounts.scaled(run.sizes) for name, run in runs.items()}
+    sizes = {name: accounts.surviving_sizes(sizings[name], run) for name, run in runs.items()}
+    equal = {name: accounts.at_equal_risk(found) for name, found in sizes.items()}
     variants = _variant_runs(accounts) if options.vary else {}
     grid = week_grid(decisions)
     draws = draw_weeks(grid, np.random.default_rng([options.seed, 1]), options.resamples)
@@ -198,26 +146,26 @@ def study_decisions(
     result: dict[str, Any] = {
         "result_version": RESULT_VERSION,
         "memtape": version("memtape"),
-        "verdict": _verdict_json(own),
+        "verdict": verdict_json(own),
         "sentence": "",
         "power": power_sentence(own.pair),
-        "data": _data_json(history, decisions, terms, unit, walked, inputs),
-        "own_risk": _metric_table(inputs, runs),
-        "equal_risk": _metric_table(inputs, equal),
+        "data": data_json(history, decisions, terms, unit, walked, inputs),
+        "own_risk": metric_table(inputs, runs),
+        "equal_risk": metric_table(inputs, equal),
         "recall": {name: asdict(one) for name, one in recall_metrics(inputs).items()},
         "calibration": calibration(inputs),
-        "differences": _difference_table(accounts, runs),
+        "differences": difference_table(inputs, sizes),
         "claims": [asdict(claim) for claim in claims],
-        "sensitivity": _sensitivity(accounts, runs, variants),
+        "sensitivity": sensitivity_table(accounts, runs, variants),
         "parameter_overfitting": overfit,
-        "user_verdicts": {name: _verdict_json(judged[name]) for name in options.approaches},
+        "user_verdicts": {name: verdict_json(judged[name]) for name in options.approaches},
         "look_ahead": list(signs),
         "notes": list(history.notes),
-        "curves": _curves(grid, runs, redrawn_, equal),
+        "curves": curves_json(grid, runs, redrawn_, equal),
         "settings": options.settings() | {"terms": terms.as_dict()},
     }
     result["sentence"] = verdict_line(result)
-    clean = cast(dict[str, Any], _json_numbers(result))
+    clean = cast(dict[str, Any], json_numbers(result))
     clean["settings_hash"] = digest(canonical_plain(clean["settings"]))
     return clean
 
@@ -266,141 +214,3 @@ def _parameter_overfitting(
         if run.sizes.any()
     }
     return overfitting_of(columns) if variants else None
-
-
-# --- the result as JSON data -----------------------------------------------------------------------------------------------
-
-
-def _verdict_json(judged: Judgement) -> dict[str, Any]:
-    verdict, pair = judged.verdict, judged.pair
-    return {
-        "answer": verdict.answer,
-        "reason": verdict.reason,
-        "gates": [asdict(gate) for gate in verdict.gates],
-        "difference": pair.mean,
-        "n": pair.n,
-        "p_by_moment": pair.by_moment.p_value,
-        "p_by_week": pair.by_week.p_value,
-        "moments": pair.by_moment.clusters,
-        "weeks": pair.by_week.clusters,
-        "permutation_p": pair.permutation_p,
-        "smallest_visible": pair.smallest_visible,
-        "without_situations": None
-        if judged.without_situations is None
-        else {"difference": judged.without_situations.mean, "p_by_week": judged.without_situations.by_week.p_value},
-        "deflated_sharpe": None
-        if judged.deflated is None
-        else {"expected_by_chance": judged.deflated[0], "probability": judged.deflated[1], "tried": judged.tried},
-        "overfitting": judged.overfitting,
-    }
-
-
-def _data_json(
-    history: ValidatedHistory,
-    decisions: Sequence[WalkedDecision],
-    terms: WalkTerms,
-    unit: OutcomeUnit,
-    walked: Sequence[Mapping[str, Any]],
-    inputs: MetricInputs,
-) -> dict[str, Any]:
-    episodes = history.episodes
-    purged = sum(e.entry_at < terms.split and e.exit_at > terms.split - terms.embargo for e in episodes)
-    return {
-        **history.names,
-        "hashes": history.hashes,
-        "trades": len(episodes),
-        "first": time_text(episodes[0].entry_at),
-        "last": time_text(max(e.exit_at for e in episodes)),
-        "split": time_text(terms.split),
-        "embargo_hours": terms.embargo.total_seconds() / 3600,
-        "training_trades": sum(e.exit_at <= terms.split - terms.embargo for e in episodes),
-        "purged": purged,
-        "decisions": len(decisions),
-        "without_outcome": sum(part["without_outcome"] for part in walked),
-        "moments": len({d.moment for d in decisions}),
-        "weeks": inputs.grid.weeks,
-        "clock": inputs.grid.clock,
-        "groups": sorted({d.group for d in decisions}) if history.group else [],
-        "group_by": history.group,
-        "r_by": unit.source,
-        "r_unit": unit.phrase("USD") if unit.source != "money" else "typical losses known at each decision",
-        "mean_r": mean([d.r for d in decisions]),
-        "recalls": sum(part["recalls"] for part in walked),
-        "unfavourable_regimes": sorted(inputs.unfavourable),
-    }
-
-
-def _metric_table(inputs: MetricInputs, runs: Mapping[str, AccountRun]) -> dict[str, Any]:
-    return {name: {what: asdict(one) for what, one in account_metrics(inputs, run).items()} for name, run in runs.items()}
-
-
-def _difference_table(accounts: Accounts, runs: Mapping[str, AccountRun]) -> dict[str, Any]:
-    """Paired differences to fixed risk at equal mean risk, with both ways to cluster."""
-    decisions = accounts.decisions
-    outcomes = np.array([d.r for d in decisions])
-    moments, weeks = [d.moment for d in decisions], [d.week for d in decisions]
-    found = {}
-    for name, run in runs.items():
-        if name != BASELINE and run.sizes.any():
-            pair = compare(run.sizes, runs[BASELINE].sizes, outcomes, moments, weeks)
-            found[name] = {
-                "difference": pair.mean,
-                "error_by_moment": pair.by_moment.error,
-                "error_by_week": pair.by_week.error,
-                "p_by_moment": pair.by_moment.p_value,
-                "p_by_week": pair.by_week.p_value,
-                "permutation_p": pair.permutation_p,
-                "n": pair.n,
-            }
-    return found
-
-
-def _sensitivity(accounts: Accounts, runs: Mapping[str, AccountRun], variants: Mapping[str, AccountRun]) -> list[dict[str, Any]]:
-    outcomes = np.array([d.r for d in accounts.decisions])
-    rows = []
-    for name, run in {"as it is": runs[EVIDENCE], **variants}.items():
-        total = float(run.sizes.sum())
-        rows.append(
-            {
-                "variant": name,
-                "net_pnl": run.ending_equity - run.starting_equity,
-                "traded": int((run.sizes > 0).sum()),
-                "mean_risk": float(run.sizes.mean()),
-                "selectivity": float((run.sizes * outcomes).sum()) / total - float(outcomes.mean()) if total > 0 else None,
-            }
-        )
-    return rows
-
-
-def _curves(
-    grid: WeekGrid, runs: Mapping[str, AccountRun], drawn: Mapping[str, Any], equal: Mapping[str, AccountRun]
-) -> dict[str, Any]:
-    """Equity at the end of each week at equal risk with its 90 % band, and the rolling Sharpe ratio."""
-    weekly_ends = np.arange(1, grid.weeks + 1) * grid.days_per_week - 1
-    found: dict[str, Any] = {
-        "weeks": [time_text(grid.date(int(place)))[:10] for place in weekly_ends],
-        "equity": {},
-        "rolling": {},
-    }
-    for name, run in equal.items():
-        returns = daily_returns(grid, run)
-        path = run.starting_equity * np.cumprod(1.0 + returns)
-        bands = run.starting_equity * np.cumprod(1.0 + drawn[name], axis=1)[:, weekly_ends]
-        low, high = np.quantile(bands, [0.05, 0.95], axis=0)
-        found["equity"][name] = {"line": path[weekly_ends].tolist(), "low": low.tolist(), "high": high.tolist()}
-        rolled = rolling_sharpe(grid, daily_returns(grid, runs[name]))
-        found["rolling"][name] = [[time_text(grid.date(place))[:10], value] for place, value in rolled[:: grid.days_per_week]]
-    return found
-
-
-def _json_numbers(value: Any) -> Any:
-    """Returns JSON data with six significant digits, so that two machines print the same."""
-    if isinstance(value, bool) or value is None or isinstance(value, str | int):
-        return value
-    if isinstance(value, float | np.floating):
-        return float(f"{float(value):.6g}") if np.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _json_numbers(part) for key, part in value.items()}
-    if isinstance(value, Sequence):
-        return [_json_numbers(part) for part in value]
-    raise TypeError(f"{value!r} is not JSON data")

@@ -139,11 +139,12 @@ def attack(
     as_json: Json = False,
 ) -> None:
     """Attack prepared stores as a model could; your own store is not touched. Exit code 1 if a bar is missed."""
-    with reporting(as_json), progress("attack") as tick:
+    with reporting(as_json):
         from memtape.lab.attack.report import attack_report, attack_table
         from memtape.lab.attack.suite import chosen_desks, run_attacks
 
-        found = attack_report(run_attacks(cases, seed, chosen_desks(desk), on_progress=tick), cases, seed)
+        with progress("attack") as tick:
+            found = attack_report(run_attacks(cases, seed, chosen_desks(desk), on_progress=tick), cases, seed)
         if as_json:
             answer(found, as_json)
         else:

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from memtape.surfaces.cli.options import Db, Json, Owner, progress
+from memtape.errors import Invalid
+from memtape.surfaces.cli.options import Db, Json, Owner, open_store, progress
 from memtape.surfaces.cli.printing import answer, print_sentence, reporting
 from memtape.surfaces.translate import json_text
 
@@ -34,32 +35,69 @@ def validate(
     workers: Annotated[int, typer.Option(min=1, help="Processes of the pool.")] = 2,
     address: Annotated[str | None, typer.Option(help="Ray cluster; without it Ray starts on this machine.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Folder of finished parts: the same run goes on from there.")] = None,
+    report: Annotated[Path | None, typer.Option(help="HTML file of the report, its data beside it; or a folder.")] = None,
+    documents_of: Annotated[
+        str | None, typer.Option(help="Put the report among this agent's documents: search and its page find it.")
+    ] = None,
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Walk a history forward and say whether memory would have helped its sizes."""
-    with reporting(as_json), progress("validate") as tick:
+    with reporting(as_json):
         from memtape.lab.validate.history import HistorySource
-        from memtape.lab.validate.study import ValidateOptions, load_sizing, validate_history
+        from memtape.lab.validate.options import ValidateOptions, load_sizing
+        from memtape.lab.validate.study import validate_history
         from memtape.surfaces.cli.imports import option_pairs
 
         source = HistorySource(
             files=tuple(files or ()), agent=agent, store=db, owner=owner, bars=bars, symbol=symbol, group=group, format=format,
             mapping=option_pairs("map", map or []), where=option_pairs("where", where or []), zone=zone, skip_bad=skip_bad,
         )  # fmt: skip
-        options = ValidateOptions(
-            split=split, embargo_hours=embargo, starting_equity=starting_equity, seed=seed, resamples=resamples, vary=not quick,
-            approaches=dict(load_sizing(name) for name in approach or []), engine=engine, workers=workers, address=address,
-            keep=keep, on_progress=tick,
-        )  # fmt: skip
-        result = validate_history(source, options)
-        _print(result, as_json)
+        with progress("validate") as tick:
+            options = ValidateOptions(
+                split=split, embargo_hours=embargo, starting_equity=starting_equity, seed=seed, resamples=resamples,
+                vary=not quick, approaches=dict(load_sizing(name) for name in approach or []), engine=engine, workers=workers,
+                address=address, keep=keep, on_progress=tick,
+            )  # fmt: skip
+            result = validate_history(source, options)
+        written = {} if report is None else write_validation(result, report)
+        if documents_of is not None:
+            written["document"] = _keep_document(result, documents_of, db, owner)
+        _print(result, written, as_json)
 
 
-def _print(result: dict[str, Any], as_json: bool) -> None:
+def write_validation(result: dict[str, Any], where: Path) -> dict[str, str]:
+    """Writes the report of a validation and its data. Returns the paths."""
+    from memtape.lab.validate.report_text import validation_markdown
+    from memtape.surfaces.web.validation_report import render_validation
+
+    folder = where.is_dir() or not where.suffix
+    if not folder and where.suffix.lower() not in (".html", ".htm"):
+        raise Invalid("report", f"{where.name} is no HTML file", "Name a file that ends in .html, or a folder")
+    page = where / "report.html" if folder else where
+    texts = {page: render_validation(result), page.with_suffix(".json"): json_text(result) + "\n"}
+    if folder:
+        texts[page.with_suffix(".md")] = validation_markdown(result)
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        for path, text in texts.items():
+            path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise Invalid("report", f"{where} cannot be written: {error.strerror}", "Name another file") from None
+    return {"report": str(page.absolute()), "data": str(page.with_suffix(".json").absolute())}
+
+
+def _keep_document(result: dict[str, Any], agent: str, db: str | None, owner: str | None) -> str:
+    from memtape.lab.validate.report_text import report_name, validation_markdown
+
+    with open_store(db, owner) as memory:
+        return memory.agent(agent).documents.keep_report(report_name(result), validation_markdown(result))
+
+
+def _print(result: dict[str, Any], written: dict[str, str], as_json: bool) -> None:
     from memtape.lab.validate.words import terminal_tables
 
     if as_json:
         typer.echo(json_text(result).encode())
         return
     print_sentence(result["sentence"])
-    answer(terminal_tables(result))
+    answer(terminal_tables(result) | written)

@@ -1,0 +1,76 @@
+"""How a history is validated, as the command gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, cast
+
+from memtape.core.validation.approaches import TITLES, Sizing
+from memtape.errors import Invalid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidateOptions:
+    """How a history is validated."""
+
+    split: str | None = None  # a time, or a share like 0.7; default: the first 70 % of the trades train
+    embargo_hours: float = 1.0
+    starting_equity: float = 10_000.0
+    seed: int = 20261118
+    resamples: int = 500
+    vary: bool = True
+    approaches: Mapping[str, Sizing] = field(default_factory=dict)
+    engine: str = "serial"
+    workers: int = 1
+    address: str | None = None
+    keep: Path | None = None  # folder of finished parts
+    on_progress: Callable[[int, int], object] | None = None
+
+    def check(self) -> None:
+        """Raises `Invalid` for options that make no sense."""
+        if self.embargo_hours < 0:
+            raise Invalid("embargo", f"{self.embargo_hours} is below zero", "Give hours of 0 or more")
+        if self.starting_equity <= 0:
+            raise Invalid(
+                "starting_equity", f"{self.starting_equity} is not above zero", "Give the equity that accounts start with"
+            )
+        if self.resamples < 50:
+            raise Invalid("resamples", f"{self.resamples} are too few for an interval", "Give 50 or more")
+        for name in self.approaches:
+            if name in TITLES:
+                raise Invalid("approach", f"'{name}' is an approach of memtape", "Rename the function")
+
+    def settings(self) -> dict[str, Any]:
+        """What the numbers depend on; not how they are computed."""
+        return {
+            "split": self.split,
+            "embargo_hours": self.embargo_hours,
+            "starting_equity": self.starting_equity,
+            "seed": self.seed,
+            "resamples": self.resamples,
+            "vary": self.vary,
+            "approaches": sorted(self.approaches),
+        }
+
+
+def load_sizing(name: str) -> tuple[str, Sizing]:
+    """Returns a sizing of the user: `package.module:function` or `file.py:function`."""
+    where, colon, function = name.rpartition(":")
+    if not colon:
+        raise Invalid("approach", f"'{name}' names no function", "Write it like sizing.py:half_kelly or package.module:function")
+    try:
+        if where.endswith(".py"):
+            spec = spec_from_file_location(Path(where).stem, where)
+            if spec is None or spec.loader is None or not Path(where).is_file():
+                raise Invalid("approach", f"there is no file {where}", "Name an existing file")
+            module = module_from_spec(spec)
+            spec.loader.exec_module(module)
+        else:
+            module = import_module(where)
+        return function, cast(Sizing, getattr(module, function))
+    except (ImportError, AttributeError) as error:
+        raise Invalid("approach", f"{name} cannot be loaded: {error}", "Check the module and the function") from None
