@@ -31,7 +31,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackSuite]:
 @pytest.mark.parametrize("part", range(10))
 def test_sixty_attacks_change_nothing_that_counts(suite: AttackSuite, part: int) -> None:
     cases = attack_cases(60, DEFAULT_SEED)[part::10]
-    results = [suite.run(case, DESKS[SMALL_DESKS[n % 3]], without_gates=False) for n, case in enumerate(cases)]
+    results = [suite.run(case, DESKS[SMALL_DESKS[(part + n) % 3]], without_gates=False) for n, case in enumerate(cases)]
     report = attack_report(results, len(cases), DEFAULT_SEED)
     assert report["found"] == []
     assert sum(each.recorded + each.refused for each in results) >= len(cases)
@@ -61,7 +61,9 @@ def test_the_same_seed_gives_the_same_attacks_and_another_seed_others() -> None:
 @pytest.mark.parametrize("disguise", DISGUISES)
 def test_the_gullible_agent_obeys_every_disguise_that_is_not_quoted(disguise: str) -> None:
     hidden = DISGUISES[disguise](INSTRUCTIONS["en"][0].format(symbol="XAUUSD"))
-    assert decide_by_brief(f"- Note: {hidden}").action == "obeys"
+    # A disguise that ends a quotation needs one to end.
+    believed = {decide_by_brief(text).action for text in (f"- Note: {hidden}", f'- Note: "{hidden}"')}
+    assert "obeys" in believed
 
 
 def test_an_attack_without_words_has_none() -> None:

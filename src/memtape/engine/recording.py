@@ -207,7 +207,7 @@ class Recording:
     def _is_backdated(self, writer: Writer, known_at: datetime) -> bool:
         """True if a model claims to have known a trade before the account's first record, now that there is one.
 
-        Claims count until the first record. One that is put before it would change the equity, and with it the risk, of true trades.
+        Claims count until the first record. One that is put before it would change the equity, and so the risk, of true trades.
         """
         first_record = writer.start.verified_from
         said_by_model = self._scope.resources.author.tier >= MODEL_AUTHOR.tier

@@ -183,7 +183,9 @@ def one_line(text: str, cap: int = 2_000) -> str:
 
 
 def quote_text(text: str, cap: int = REASON_CHARS) -> str:
-    """Returns a text in quotation marks that it cannot close, nor seem to close with a mark that looks like one. Square brackets, which mark ids, become round ones.
+    """Returns a text in quotation marks that it cannot close, nor seem to close with a mark that looks like one.
+
+    Square brackets, which mark ids, become round ones.
 
     >>> quote_text('he said "all in"', 40), quote_text("x" * 50, 12)
     ('"he said \\'all in\\'"', '"xxxxxxxx ..."')

@@ -97,8 +97,8 @@ def _as_whole_numbers(values: Sequence[float]) -> tuple[list[int], float]:
 def sums_in_circle(labels: Sequence[int], values: Sequence[int]) -> list[int]:
     """Returns for each shift of the values in a circle the sum of those that meet a label of 1.
 
-    All shifts come from one multiplication of two very large numbers, which have the labels and the values as their digits: adding
-    up each shift by itself takes 15 seconds with 10,000 trades, this a tenth of a second.
+    All shifts come from one multiplication of two very large numbers, which have the labels and the values as their digits.
+    Adding up each shift by itself takes a second and a half with 10,000 trades, this a tenth of it.
 
     >>> sums_in_circle([1, 1, 0, 0], [5, -1, 0, 2])
     [4, -1, 2, 7]

@@ -77,7 +77,7 @@ class AttackSuite:
         before = self._baseline(case, desk)
         with self._copy(desk) as folder, open_desk(folder) as memory:
             results = carry_out(case, folder, memory, gates=True)
-            changed, brief = measure_state(memory, with_losses=_is_small(desk)).changed(before.state), brief_for_model(memory, case)
+            after, brief = measure_state(memory, with_losses=_is_small(desk)), brief_for_model(memory, case)
             damaged = [] if not _is_small(desk) or verify_store(memory).ok else ["verify reports a damaged store"]
         was, now = decide_by_brief(before.brief), decide_by_brief(brief)
         return CaseResult(
@@ -85,7 +85,7 @@ class AttackSuite:
             case,
             len(results.recorded),
             results.refused,
-            changed,
+            after.changed(before.state),
             attacker_share(brief, before.brief, case),
             was.action != now.action,
             was.action != now.action == "obeys",
