@@ -159,6 +159,8 @@ def read(type_: type[T], data: object, at: str = "") -> T:
         return _adapter(type_).validate_python(data)  # type: ignore[no-any-return, arg-type]
     except ValidationError as error:
         raise invalid_from(error, lambda: _adapter(type_).json_schema(), at) from None  # type: ignore[arg-type]
+    except RecursionError:
+        raise Invalid(at or "input", "is nested too deeply", "Give lists and objects with fewer levels") from None
 
 
 def require_storable(value: object, at: str) -> None:

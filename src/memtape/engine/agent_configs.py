@@ -43,7 +43,7 @@ class AgentConfigs:
 
     def declare_card_type(self, declared: CardDefinition | Mapping[str, Any]) -> CardDefinition:
         """Declare a card type, or change its slots; cards on record keep theirs."""
-        card = read_card_type(plain(declared))
+        card = read_card_type(declared if isinstance(declared, Mapping) else plain(declared))
         with self._resources.writing(OWNER_STREAM) as tables:
             if card_types(tables).get(card.name) != card:
                 number = len(tables.items("card_type", EVERYTHING, symbol=card.name)) + 1

@@ -22,6 +22,7 @@ from memtape.core.ledger.terms import RULES_VERSION
 from memtape.core.memory.plans import changed_plan_state
 from memtape.core.observed import ANY, DocumentRef, Situation
 from memtape.core.values import read
+from memtape.engine.arguments import require_name, require_row
 from memtape.engine.brief_inputs import gather, last_reason
 from memtape.engine.brief_question import NO_DOCUMENTS, AssembledBrief, BriefQuestion
 from memtape.engine.documents.reader import DocumentReader
@@ -74,6 +75,10 @@ class Briefs:
 
         A past brief is made of the documents that it was shown with; `papers` says which, where two were shown alike.
         """
+        for name, text in (("symbol", symbol), ("strategy", strategy), ("thesis", thesis)):
+            if text is not None:
+                require_name(name, text)
+        require_row("budget", budget)
         asked: dict[str, Any] = {
             "situation": read(Situation, situation) if situation is not None else None, "symbol": symbol, "strategy": strategy,
             "thesis": thesis, "budget": budget, "without_memory": without_memory,

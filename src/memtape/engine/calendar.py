@@ -17,6 +17,7 @@ from memtape.core.calendar import (
 from memtape.core.codec import canonical_plain, digest, make_id, plain, time_text
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.core.skills import OWNER_AGENT
+from memtape.engine.arguments import require_several
 from memtape.engine.view.events import events_between, latest_events
 from memtape.engine.write.log_writer import Receipt
 from memtape.engine.write.writer import Writer
@@ -85,7 +86,7 @@ class Calendar:
 
         With `backfill` a schedule counts as known a month ahead of its event, and the actual figure from its release on.
         """
-        listed = [read_calendar_event(event, tier) for event in events]
+        listed = [read_calendar_event(event, tier) for event in require_several("events", events)]
         now = self._resources.clock.now()
         with self._resources.writing(OWNER_STREAM) as tables:
             news, counts = compare_with_known(listed, latest_events(tables.items("event", EVERYTHING)))

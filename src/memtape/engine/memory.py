@@ -24,6 +24,7 @@ from memtape.core.items import OWNER_STREAM
 from memtape.core.skills import ASSUMED_EQUITY, DEFAULT_AGENT, Agent, AgentSettings, Mode, Skill
 from memtape.core.values import read
 from memtape.engine.agent import AgentMemory
+from memtape.engine.arguments import require_mapping, require_name, require_row, require_several
 from memtape.engine.brief_cache import BriefCache
 from memtape.engine.resources import Resources
 from memtape.engine.view.owner_stream import (
@@ -184,8 +185,9 @@ class Memory:
 
         skill = read(
             Skill,
-            {"id": id, "name": name, "strategy": strategy, "avoid": tuple(avoid), "limits": dict(limits or {}),
-             "context": {} if memory is None else {"memory": dict(memory)}, "author": author},
+            {"id": id, "name": name, "strategy": strategy, "avoid": tuple(require_several("avoid", avoid)),
+             "limits": {} if limits is None else require_mapping("limits", limits),
+             "context": {} if memory is None else {"memory": require_mapping("memory", memory)}, "author": author},
         )  # fmt: skip
         check_reflector(skill.context.memory.reflection.model)
         with self.resources.writing(OWNER_STREAM) as tables:
@@ -206,6 +208,9 @@ class Memory:
 
     def skill(self, id: str, version: int | None = None, cutoff: Cutoff = EVERYTHING) -> tuple[Skill, int]:
         """One skill, in its latest version or in another."""
+        require_name("skill", id)
+        if version is not None:
+            require_row("version", version)
         with self.resources.reading(OWNER_STREAM) as tables:
             versions = skill_versions(tables, id, cutoff)
             if not versions:
@@ -227,7 +232,12 @@ class Memory:
         skill_version: int | None = None,
     ) -> Agent:  # fmt: skip
         """Create an agent. Creating it twice changes nothing; another content under the same id is refused."""
-        given = asdict(settings) if isinstance(settings, AgentSettings) else dict(settings or {})
+        if skill_version is not None:
+            require_row("skill_version", skill_version)
+        if isinstance(settings, AgentSettings):
+            given = asdict(settings)
+        else:
+            given = {} if settings is None else require_mapping("settings", settings)
         wanted = read(Agent, {"id": id, "skill": skill, "mode": mode, "settings": given})
         if isinstance(settings, Mapping) and "starting_equity" in given and wanted.settings.starting_equity == ASSUMED_EQUITY:
             wanted = replace(wanted, settings=replace(wanted.settings, equity_stated=True))
@@ -258,6 +268,8 @@ class Memory:
 
     def use_skill_version(self, id: str, version: int) -> Agent:
         """Let an agent run another version of its skill; trades keep the version they were entered under."""
+        require_name("agent", id)
+        require_row("skill_version", version)
         with self.resources.writing(OWNER_STREAM) as tables:
             agent = agent_named(tables, id)
             versions = skill_versions(tables, agent.skill)
@@ -316,7 +328,7 @@ class Memory:
         So is the default agent in a store without agents. Where there are others, a write that names none is refused, because it
         was most likely meant for one of them. `settings` are those of an agent that is created.
         """
-        name = id or DEFAULT_AGENT
+        name = DEFAULT_AGENT if id is None or id == "" else id
         self._require_reachable(name)
         if make or name == DEFAULT_AGENT:
             with self.resources.reading(OWNER_STREAM) as tables:
@@ -331,6 +343,7 @@ class Memory:
         return self.agent(name)
 
     def _require_reachable(self, id: str) -> None:
+        require_name("agent", id)
         if self._only not in (None, id):
             raise PermissionDenied("agent", f"'{id}' is another agent, permission denied for the model of '{self._only}'")
 
@@ -341,7 +354,7 @@ class Memory:
         """Delete an agent and destroy everything recorded of it; returns how many log rows. This cannot be undone."""
         from memtape.engine.deletion import destroy_agent
 
-        return destroy_agent(self.resources, id, confirm)
+        return destroy_agent(self.resources, require_name("agent", id), confirm)
 
     def erase_owner(self, confirm: str) -> tuple[list[str], int]:
         """Destroy everything of this owner; returns the streams and how many log rows. This cannot be undone."""

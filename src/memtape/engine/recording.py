@@ -59,6 +59,8 @@ class Recording:
         Plain data is read as a value of `kind`. With `backfill` it counts as known from its own time on, not from now. `shown`
         is the brief that the decision was taken on: that it was shown is recorded in the same transaction.
         """
+        if not isinstance(kind, str) or kind not in READERS:
+            raise Invalid("kind", "is not an observed kind", f"Use one of {', '.join(READERS)}")
         value: Observed = read(READERS[kind], observed) if isinstance(observed, Mapping) else checked_value(observed)
         return self.record(value, backfill=backfill, shown=shown)
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from memtape.engine.arguments import require_moment, require_row
 from memtape.engine.present import present_of
 from memtape.errors import Invalid
 from memtape.store.cutoff import Cutoff
@@ -28,6 +29,11 @@ def open_view(
     owner_head: int | None = None,
 ) -> Iterator[View]:  # fmt: skip
     """The view of an open read transaction; without `as_of` it shows the present of the agent."""
+    if as_of is not None:
+        require_moment("as_of", as_of)
+    for name, row in (("head", head), ("owner_head", owner_head)):
+        if row is not None:
+            require_row(name, row)
     if head is None and owner_head is not None:
         raise Invalid("owner_head", "is given without head", "Give both: they are in the record of what was shown")
     latest = tables.head()

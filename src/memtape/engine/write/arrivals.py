@@ -61,6 +61,8 @@ def key_of(value: Observed) -> str:
 
 def checked_value(value: Observed) -> Observed:
     """A value made in Python, checked like data from outside."""
+    if not hasattr(value, "kind"):
+        raise Invalid("observed", f"is no observed value, it is {type(value).__name__}", "Give a mapping, or a Fill")
     if value.kind not in READERS:
         raise Invalid("kind", f"'{value.kind}' is not an observed kind", f"Use one of {', '.join(READERS)}")
     checked: Observed = read(READERS[value.kind], value)
