@@ -7,7 +7,9 @@ reference's, scores bit for bit, and figures in the six digits in which they lea
 `fetch` reads episodes by (id, known_from in microseconds) from the snapshot that the columns were filled from.
 
 >>> from datetime import UTC, datetime
+>>> from memtape.columns.index import Columns
 >>> from memtape.core.observed import Situation
+>>> from memtape.core.recall.query import Query
 >>> asked = Query(situation=Situation(), as_of=datetime(2026, 6, 5, tzinfo=UTC))
 >>> recall_columns(Columns(), [], [], asked, lambda keys: []).ranked
 ()

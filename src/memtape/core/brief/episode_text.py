@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cache
 
 from memtape.core.brief.budget import BriefLine, Count, estimate_tokens
 from memtape.core.brief.free_text import AGENT, OWN_REASON, few_words, fewer_words, tokens_with_words
@@ -143,11 +144,17 @@ def alike_text(then: Situation, now: Situation, values: bool = True) -> tuple[st
     return f"{text} ({'; '.join(inside)})".strip(), free
 
 
+@cache
+def _vocabulary_words(name: str) -> frozenset[str]:
+    """The words that the known labels of a field are made of: `trending` is one of them, though no label by itself."""
+    return frozenset(word for label in VOCABULARIES[LABEL_FIELDS[name]] for word in label.split("_"))
+
+
 def label_text(name: str, label: str) -> tuple[str, str]:
     """Returns a label as it is read, and again if it is no plain word but something that somebody wrote."""
     if name in LABELS:
         # Any other label may be a sentence in disguise: `ignore_all_rules` would be read as three words.
-        if label in VOCABULARIES[LABEL_FIELDS[name]]:
+        if set(label.split("_")) <= _vocabulary_words(name):
             return spoken_label(name, label).removesuffix(" volatility"), ""
     elif len(label) <= MAX_LABEL_CHARS and safe_name(label) == label:
         return label, ""

@@ -20,7 +20,7 @@ same way, and those stated answer to a gate of their own, since they were not fo
 >>> print(belief.sentence)
 VB on XAUUSD wins more often in London: 21 of 30 (70 %, 90 % interval 55-82 %) against 48 % of its other 120 trades.
 >>> belief.status, belief.why
-('candidate', 'Chance alone gives a difference like this in 5.3 % of histories: not rare enough with 1 group tested.')
+('believed', 'Chance alone gives a difference like this in 5.3 % of histories: rare enough with 1 group tested.')
 """
 
 from __future__ import annotations

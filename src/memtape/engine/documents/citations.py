@@ -135,6 +135,7 @@ def _shown_in_brief(documents: Sequence[BriefDocuments], lines: Mapping[str, int
 def _shown_part(rule: PinnedRule, shown: int | None) -> Citation:
     """The beginning of a rule, up to so many lines with words; all of it for None.
 
+    >>> from memtape.core.brief.inputs import PinnedRule
     >>> rule = PinnedRule("r", "RULES.md", "one\\n\\ntwo\\nthree", "RULES.md", 1, 4, "")
     >>> _shown_part(rule, 2).quoted, _shown_part(rule, 2).end_line
     ('one\\n\\ntwo', 3)
