@@ -8,6 +8,7 @@ import math
 
 import pytest
 
+from memtape.documents.plain_rankings import IndexedPassage
 from memtape.errors import Invalid
 from memtape.lab.retrieval import (
     evaluate_retrieval,
@@ -18,7 +19,6 @@ from memtape.lab.retrieval import (
     reciprocal_rank,
     span_overlap,
 )
-from memtape.lab.retrieval_baselines import IndexedPassage
 from tests.documents.desk import Letters, write
 
 CORPUS = [

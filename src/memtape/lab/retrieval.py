@@ -13,7 +13,7 @@ group is a scope of its own, like an agent.
 `evaluate_span_retrieval` reads a folder of documents and questions with the exact passages that answer them. Recall is the share
 of the characters in those passages that the first five hits cover; precision is the share of the returned characters that answer.
 Where the answers are given by lines, hit@k counts the questions that one of the first k hits answers. Baselines are in
-`retrieval_baselines`.
+`documents.plain_rankings`.
 
 >>> ndcg(["b", "a"], {"a": 1.0})
 0.6309297535714575
@@ -37,11 +37,11 @@ from memtape.core.statistics import mean
 from memtape.documents.fusion import Fusion
 from memtape.documents.index import DocumentIndex
 from memtape.documents.index_writer import Document
+from memtape.documents.plain_rankings import BASELINES, IndexedPassage, RetrievalBaseline, indexed_passages
 from memtape.documents.search import MAX_HITS, SearchHit, search_index
 from memtape.documents.slots import Slot
 from memtape.documents.sources import DocumentFolder
 from memtape.errors import Invalid
-from memtape.lab.retrieval_baselines import BASELINES, IndexedPassage, RetrievalBaseline, indexed_passages
 from memtape.plugs.embedder import Embedder
 
 RANK_CUTOFF, SPAN_HITS = 10, 5
