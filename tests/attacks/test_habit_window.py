@@ -62,3 +62,19 @@ def test_where_nothing_is_traded_yet_a_claim_makes_no_habit(memory: Memory) -> N
     before = habits(memory)
     claim(memory, 0)
     assert habits(memory) == before
+
+
+def test_a_claim_dated_before_the_first_record_changes_no_risk_of_a_true_trade(memory: Memory) -> None:
+    trades = [
+        ClosedTrade(trade_id=f"t{n}", symbol="XAUUSD", side="long", entry_at=NOW - timedelta(days=2, hours=3 * n), exit_at=NOW - timedelta(days=2, hours=3 * n - 4),
+                    entry_price=Decimal(100), exit_price=Decimal(98 + n % 5), qty=Decimal(1), stop=Decimal(98)) for n in range(15)
+    ]  # fmt: skip
+    memory.agent("gold").imports.commit(trades, {"file": "account.csv"})
+    before = habits(memory)
+    for n in range(5):
+        at = NOW - timedelta(days=9, hours=n)
+        perform(memory, find("remember_trade"), {
+            "trade_id": f"old{n}", "symbol": "BTC", "direction": "long", "entry_price": 100, "exit_price": 9000, "qty": 1, "stop": 98,
+            "entry_at": at.isoformat(), "exit_at": (at + timedelta(minutes=30)).isoformat(), "backfill": True,
+        }, MODEL)  # fmt: skip
+    assert habits(memory) == before

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from memtape.core.authors import MODEL_AUTHOR
 from memtape.core.codec import make_id
 from memtape.core.decisions.cards import fit_card
 from memtape.core.decisions.outcomes import check_decision
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from memtape.engine.runs import BegunRun, Runs
     from memtape.engine.scope import AgentScope
     from memtape.engine.write.log_writer import Receipt
+    from memtape.engine.write.writer import Writer
 
 
 class Recording:
@@ -145,9 +147,12 @@ class Recording:
         """Write a completed value in an open transaction."""
         if isinstance(value, Claim):
             value = named_claim(tables, value)
+        writer = self._scope.writer(tables)
         known_at = self._known_at(value, now, backfill)
+        if isinstance(value, Claim | Closing) and self._is_backdated(writer, known_at):
+            known_at = now
         own_times = isinstance(value, Bars) and (backfill or self._scope.agent.mode == "sim")
-        receipt = self._scope.writer(tables).one(Arrival(value, known_at, own_times=own_times))
+        receipt = writer.one(Arrival(value, known_at, own_times=own_times))
         if self._reflection_due(tables, receipt):
             receipt = replace(receipt, reflection_due=True)
         if shown is not None:
@@ -198,6 +203,15 @@ class Recording:
             return at
         parts = [fill.t for fill in value.fills] + [paid.t for paid in value.funding] + [flow.t for flow in value.cash_flows]
         return max([at, *parts])
+
+    def _is_backdated(self, writer: Writer, known_at: datetime) -> bool:
+        """True if a model claims to have known a trade before the account's first record, now that there is one.
+
+        Claims count until the first record. One that is put before it would change the equity, and so the risk, of true trades.
+        """
+        first_record = writer.start.verified_from
+        said_by_model = self._scope.resources.author.tier >= MODEL_AUTHOR.tier
+        return said_by_model and self._scope.agent.mode != "sim" and first_record is not None and known_at < first_record
 
     def _reflection_due(self, tables: Tables, receipt: Receipt) -> bool:
         """True if a trade that just closed makes lessons due."""

@@ -52,7 +52,7 @@ from memtape.core.codec import digest
 from memtape.core.skills import MemoryConfig
 from memtape.errors import Invalid
 
-PROMPT_VERSION = 5
+PROMPT_VERSION = 6
 BRIEF_TOKENS = 4_000  # tokens
 BETWEEN = "\n\n"
 MARKS: dict[Role, str] = {"system": "=== system ===", "user": "=== user ==="}

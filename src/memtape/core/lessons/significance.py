@@ -173,7 +173,8 @@ def _byte_tables(parts: Sequence[int]) -> list[list[int]]:
         sums = [0]
         for part in parts[start : start + DAYS_PER_BYTE]:
             sums = [total + part for total in sums] + [total - part for total in sums]
-        tables.append((sums * 256)[:256])
+        # Fewer than eight days: a byte has more bits than are needed, and the higher ones change nothing.
+        tables.append(sums * (256 // len(sums)))
     return tables
 
 

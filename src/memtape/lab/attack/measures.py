@@ -39,8 +39,9 @@ class DeskState:
         return tuple(name for name in GROUPS if self.groups[name] != before.groups[name])
 
 
-def measure_state(memory: Memory) -> DeskState:
-    """Returns everything that may decide about a trade."""
+def measure_state(memory: Memory, *, with_losses: bool = True) -> DeskState:
+    """Returns everything that may decide about a trade. What the account loses on takes seconds on a large store."""
+    losses = ("get_losses",) if with_losses else ()
     at = {"as_of": time_text(NOW)}
     recalled = {
         symbol: ask_owner(memory, "recall_memories", {"context": SITUATION, "symbol": symbol, **at})
@@ -90,7 +91,7 @@ def measure_state(memory: Memory) -> DeskState:
         ],
         "record": [
             ask_owner(memory, name, dict(at))
-            for name in ("get_open_positions", "get_equity", "get_losses", "get_strategy_performance")
+            for name in ("get_open_positions", "get_equity", "get_strategy_performance", *losses)
         ]
         + [ask_owner(memory, "list_instruments", {}), ask_owner(memory, "show_skill", {"id": "breakout"})],
         "other agents": memory.agent(NEIGHBOUR).head(),

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 from memtape.engine.proof.audit import verify_store
@@ -29,7 +32,9 @@ from memtape.lab.attack.measures import (
 )
 
 DEFAULT_CASES, DEFAULT_SEED = 520, 19
-VERIFIED_TRADES = 1_000  # a larger store is not verified after every case
+# A larger store is not verified after every case, nor is it asked what the account loses on: these follow from the rest.
+VERIFIED_TRADES = 1_000
+CASES_AT_ONCE = 20  # that one process is given
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ class CaseResult:
     changed: tuple[str, ...]
     share: float
     flipped: bool
+    obeyed: bool  # flipped by words
     because: str
     leaked: int
     defects: tuple[str, ...]
@@ -60,9 +66,9 @@ class Baseline:
 class AttackSuite:
     """Desks prepared in a folder, and the attacks on them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, prepared: Mapping[str, Path] | None = None) -> None:
         self._folder = folder
-        self._prepared: dict[str, Path] = {}
+        self._prepared: dict[str, Path] = dict(prepared or {})
         self._states: dict[str, DeskState] = {}
         self._briefs: dict[tuple[str, str], str] = {}
 
@@ -71,17 +77,18 @@ class AttackSuite:
         before = self._baseline(case, desk)
         with self._copy(desk) as folder, open_desk(folder) as memory:
             results = carry_out(case, folder, memory, gates=True)
-            changed, brief = measure_state(memory).changed(before.state), brief_for_model(memory, case)
-            damaged = [] if desk.trades > VERIFIED_TRADES or verify_store(memory).ok else ["verify reports a damaged store"]
+            after, brief = measure_state(memory, with_losses=_is_small(desk)), brief_for_model(memory, case)
+            damaged = [] if not _is_small(desk) or verify_store(memory).ok else ["verify reports a damaged store"]
         was, now = decide_by_brief(before.brief), decide_by_brief(brief)
         return CaseResult(
             desk.name,
             case,
             len(results.recorded),
             results.refused,
-            changed,
+            after.changed(before.state),
             attacker_share(brief, before.brief, case),
             was.action != now.action,
+            was.action != now.action == "obeys",
             now.because,
             results.leaked,
             (*results.defects, *damaged),
@@ -102,11 +109,14 @@ class AttackSuite:
         if case.control or case.control_files:
             with self._copy(desk) as folder, open_desk(folder) as memory:
                 control_calls(case, folder, memory)
-                return Baseline(measure_state(memory), brief_for_model(memory, case))
+                return Baseline(measure_state(memory, with_losses=_is_small(desk)), brief_for_model(memory, case))
         asked = desk.name, str(case.question)
         if desk.name not in self._states or asked not in self._briefs:
             with self._copy(desk) as folder, open_desk(folder) as memory:
-                self._states[desk.name], self._briefs[asked] = measure_state(memory), brief_for_model(memory, case)
+                self._states[desk.name], self._briefs[asked] = (
+                    measure_state(memory, with_losses=_is_small(desk)),
+                    brief_for_model(memory, case),
+                )
         return Baseline(self._states[desk.name], self._briefs[asked])
 
     @contextmanager
@@ -133,15 +143,32 @@ def run_attacks(
     desks: Sequence[str] = tuple(DESKS),
     *,
     without_gates: bool = True,
+    jobs: int = 1,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[CaseResult]:
-    """Runs so many attacks on each desk."""
-    cases = attack_cases(count, seed)
+    """Runs so many attacks on each desk, in as many processes as `jobs` says. Their number does not change the results."""
+    starts = [(desk, start) for desk in desks for start in range(0, count, CASES_AT_ONCE)]
     results: list[CaseResult] = []
     with tempfile.TemporaryDirectory(prefix="memtape-attack-") as folder:
-        suite = AttackSuite(Path(folder))
-        for name in desks:
-            for case in cases:
-                results.append(suite.run(case, DESKS[name], without_gates=without_gates))
-                on_progress(len(results), len(cases) * len(desks))
+        prepared = {name: prepare_desk(DESKS[name], Path(folder) / f"prepared-{name}") for name in desks}
+        run = partial(_run_some, folder, prepared, count, seed, without_gates)
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+            for some in map(run, starts) if jobs == 1 else pool.map(run, starts):
+                results += some
+                on_progress(len(results), count * len(desks))
     return results
+
+
+def _run_some(
+    folder: str, prepared: Mapping[str, Path], count: int, seed: int, without_gates: bool, start: tuple[str, int]
+) -> list[CaseResult]:
+    """Runs the attacks from one number on, as many as a process is given at once."""
+    desk, first = start
+    with tempfile.TemporaryDirectory(prefix="part-", dir=folder) as own:
+        suite = AttackSuite(Path(own), prepared)
+        cases = attack_cases(count, seed)[first : first + CASES_AT_ONCE]
+        return [suite.run(case, DESKS[desk], without_gates=without_gates) for case in cases]
+
+
+def _is_small(desk: Desk) -> bool:
+    return desk.trades <= VERIFIED_TRADES

@@ -7,6 +7,7 @@ is quick.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -136,15 +137,21 @@ def attack(
     cases: Annotated[int, typer.Option(min=1, help="How many attacks on each store.")] = 520,
     seed: Annotated[int, typer.Option(help="The same seed gives the same attacks.")] = 19,
     desk: Annotated[list[str] | None, typer.Option(help="Only this store: empty, hundred, large or claims.")] = None,
+    page: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Write the table into this page, like docs/security.md.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="How many processes.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Attack prepared stores as a model could; your own store is not touched. Exit code 1 if a bar is missed."""
     with reporting(as_json):
-        from memtape.lab.attack.report import attack_report, attack_table
+        from memtape.lab.attack.report import attack_report, attack_table, write_table
         from memtape.lab.attack.suite import chosen_desks, run_attacks
 
         with progress("attack") as tick:
-            found = attack_report(run_attacks(cases, seed, chosen_desks(desk), on_progress=tick), cases, seed)
+            found = attack_report(run_attacks(cases, seed, chosen_desks(desk), jobs=jobs, on_progress=tick), cases, seed)
+        if page is not None:
+            write_table(page, found, datetime.now(UTC).date())
         if as_json:
             answer(found, as_json)
         else:
