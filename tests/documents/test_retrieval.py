@@ -8,8 +8,17 @@ import math
 
 import pytest
 
+from memtape.documents.plain_rankings import IndexedPassage
 from memtape.errors import Invalid
-from memtape.lab.retrieval import evaluate_retrieval, evaluate_span_retrieval, ndcg, recall_at, reciprocal_rank, span_overlap
+from memtape.lab.retrieval import (
+    evaluate_retrieval,
+    evaluate_span_retrieval,
+    first_answer,
+    ndcg,
+    recall_at,
+    reciprocal_rank,
+    span_overlap,
+)
 from tests.documents.desk import Letters, write
 
 CORPUS = [
@@ -125,3 +134,41 @@ def test_the_passage_that_answers_a_question_is_covered(tmp_path):
     write(tmp_path, {"questions.jsonl": lines([question])})
     told = evaluate_span_retrieval(folder, tmp_path / "questions.jsonl")
     assert told["span_recall@5"] == 1.0 and 0 < told["span_precision@5"] < 1 and told["questions"] == 1
+
+
+def test_baselines_rank_the_same_passages_and_are_judged_by_the_same_figures(beir):
+    told = evaluate_retrieval(*beir, baselines=True)
+    for name in ("baseline_fts5", "baseline_bm25"):
+        assert (told[name]["ndcg@10"], told[name]["queries"]) == (1.0, 2)
+
+
+def test_only_bm25_with_path_and_headings_finds_a_note_by_its_file_name(tmp_path):
+    folder = write(tmp_path / "docs", {"funding.md": "Paid too much to hold.\n", "other.md": "Nothing of note.\n"})
+    question = {"_id": "1", "path": "funding.md", "text": "funding", "references": [{"start_line": 1, "end_line": 1}]}
+    write(tmp_path, {"questions.jsonl": lines([question])})
+    told = evaluate_span_retrieval(folder, tmp_path / "questions.jsonl", baselines=True)
+    assert (told["hit@1"], told["baseline_fts5"]["hit@1"], told["baseline_bm25"]["hit@1"]) == (1, 0, 1)
+
+
+def test_a_hit_counts_from_the_place_of_the_first_passage_with_an_answering_line():
+    passages = [IndexedPassage(path, first, last, 0, 1, "", "") for path, first, last in [("a", 1, 9), ("b", 1, 4), ("b", 5, 9)]]
+    assert first_answer(passages, "b", [(5, 6)]) == 3
+    assert first_answer(passages, "b", [(4, 5)]) == 2
+    assert first_answer(passages, "c", [(1, 1)]) == 0
+
+
+def test_every_second_question_can_be_kept_aside(tmp_path):
+    folder = write(tmp_path / "docs", {"a.md": "gold\n", "b.md": "oil\n"})
+    asked = [("1", "a.md", "gold"), ("2", "b.md", "gold"), ("3", "a.md", "gold")]
+    records = [
+        {"_id": n, "path": path, "text": text, "references": [{"start_line": 1, "end_line": 1}]} for n, path, text in asked
+    ]
+    write(tmp_path, {"questions.jsonl": lines(records)})
+
+    def hits(rows):
+        told = evaluate_span_retrieval(folder, tmp_path / "questions.jsonl", rows=rows)
+        return told["hit@1"], told["questions"]
+
+    assert (hits("all"), hits("odd"), hits("even")) == ((2, 3), (2, 2), (0, 1))
+    with pytest.raises(Invalid, match="rows"):
+        hits("third")

@@ -3,8 +3,8 @@
 A random account is simulated: limit entries, partial fills, stops, targets, funding, liquidation, one to three symbols. Then its
 fills, funding, bars and snapshots reach a live agent through `observe`, each on its own, at the moment at which the simulation knew
 them: in order, doubled, or in any order within that moment, and with the engine closed and opened again in between. Whatever was
-delivered late is delivered as a backfill, which counts as known from its own time. Then ledger, recall and brief are compared at
-random moments: as of a time, and as of a time with the log as it stood.
+delivered late is delivered as a backfill of its tick, which counts as known from the tick. Then ledger, recall and brief are compared
+at random moments: as of a time, and as of a time with the log as it stood.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 
@@ -21,6 +22,7 @@ import pytest
 
 from memtape.compose import open_database
 from memtape.core.codec import canonical
+from memtape.core.fills import Fill
 from memtape.core.ledger.trades import trade_json
 from memtape.core.observed import Bars, Observed, Tick
 from memtape.engine import AgentMemory, Memory
@@ -32,9 +34,10 @@ from tests.sim.test_batches import Gambler, venue, walk
 # By feed: the seed of its history. Each of these accounts is liquidated once; most have several symbols.
 FEEDS = {"in order": 5, "doubled": 13, "reordered": 47, "restarts": 34, "late": 56}
 HOURS = 70
-MOMENTS = 64 if SOAK else 32  # of each history: with five feeds and two stores 320
-MORE_SEEDS = range(100, 115) if SOAK else ()  # for each feed: more than 10,000 moments
-HISTORIES = [*FEEDS.items(), *((how, seed) for how in FEEDS for seed in MORE_SEEDS)]
+MOMENTS = 64 if SOAK else 32  # of each history: with six histories and two stores 384
+MORE_SEEDS = [100, *range(102, 116)] if SOAK else []  # for each feed: more than 10,000 moments
+# The last one has an entry between a fill and the tick that reported it: the fill was not known at that entry.
+HISTORIES = [*FEEDS.items(), ("late", 101), *((how, seed) for how in FEEDS for seed in MORE_SEEDS)]
 
 
 class Account:
@@ -88,8 +91,8 @@ class LiveFeed:
 
     def _deliver_tick(self, agent: AgentMemory, number: int, tick: Tick, last: bool) -> None:
         agent.resources.clock = FixedClock(tick.t)
-        snapshot: Observed = replace(tick, fills=(), funding=(), bars=())
-        arriving = [*parts_of(tick), snapshot]
+        snapshot = replace(tick, fills=(), funding=(), bars=())
+        arriving: list[Observed] = [*parts_of(tick), snapshot]
         if self.how == "reordered":
             self.chance.shuffle(arriving)
         if self.how in ("doubled", "restarts"):
@@ -99,7 +102,10 @@ class LiveFeed:
         if self.how == "late":
             for value in [value for value in arriving if not isinstance(value, Tick) and self.chance.random() < 0.3]:
                 arriving.remove(value)
-                self._delayed.append((number + self.chance.randint(1, 4), value))
+                # A fill comes as a part of its tick, as the simulation had it. By itself it would count as known from its own
+                # time, which lies before the tick.
+                late = replace(snapshot, fills=(value,)) if isinstance(value, Fill) else value
+                self._delayed.append((number + self.chance.randint(1, 4), late))
         for value in arriving:
             agent.observe(value)
         for due, value in list(self._delayed):
@@ -145,6 +151,39 @@ def compare(url: str, how: str, seed: int, moments: int) -> int:
 @pytest.mark.parametrize(("how", "seed"), HISTORIES)
 def test_a_live_feed_says_what_the_simulation_says_at_any_moment(store_url: str, how: str, seed: int) -> None:
     assert compare(store_url, how, seed, MOMENTS) == MOMENTS
+
+
+@pytest.mark.parametrize(
+    ("delivery", "losses"),
+    [("in its tick", 0), ("late, in its tick", 0), ("late, when it arrived", 0), ("late, by itself as a backfill", 1)],
+)
+def test_the_losses_counted_at_an_entry_are_those_known_then(tmp_path: Path, delivery: str, losses: int) -> None:
+    # BTC is stopped out at 09:10 and reported at 10:00. ETH is entered at 09:30. Only a backfill of the fill by itself says that the
+    # loss was known at 09:10; a tick is known when it is taken, and what arrives late when it arrives.
+    def fill(name: str, minute: int, symbol: str, side: str, price: str) -> Fill:
+        return Fill(id=name, t=nine + timedelta(minutes=minute), symbol=symbol, side=side, qty=Decimal(1), px=Decimal(price))
+
+    nine = datetime(2025, 3, 3, 9, tzinfo=UTC)
+    stopped = fill("f2", 10, "BTC", "sell", "90")
+    ticks = [
+        Tick(id="t0", t=nine, fills=(fill("f1", -5, "BTC", "buy", "100"),)),
+        Tick(id="t1", t=nine + timedelta(hours=1), fills=(stopped, fill("f3", 30, "ETH", "buy", "10"))),
+        Tick(id="t2", t=nine + timedelta(hours=2), fills=(fill("f4", 90, "ETH", "sell", "11"),)),
+    ]
+    with opened(str(tmp_path / "a.db"), "live", "live", nine) as agent:
+        for tick in ticks:
+            agent.resources.clock = FixedClock(tick.t)
+            late = stopped in tick.fills and delivery != "in its tick"
+            agent.observe(replace(tick, fills=tick.fills[1:]) if late else tick)
+        agent.resources.clock = FixedClock(nine + timedelta(hours=3))
+        if delivery == "late, in its tick":
+            agent.observe(replace(ticks[1], fills=(stopped,)), backfill=True)
+        elif delivery == "late, when it arrived":
+            agent.observe(stopped)
+        elif delivery == "late, by itself as a backfill":
+            agent.observe(stopped, backfill=True)
+        (ether,) = [episode for episode in agent.memories.episodes() if episode.symbol == "ETH"]
+        assert (ether.consecutive_losses or 0) == losses
 
 
 def test_the_compared_accounts_have_everything_that_is_hard(tmp_path: Path) -> None:

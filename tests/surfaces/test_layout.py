@@ -91,9 +91,9 @@ def test_a_field_may_come_by_position_or_in_the_input(tmp_path):
     db = str(tmp_path / "desk.db")
     assert typed("skills", "create", "--input", '{"id": "trend"}', "--db", db).exit_code == 0
     assert typed("agents", "create", "desk", "--skill", "trend", "--mode", "sim", "--db", db).exit_code == 0
-    missing = typed("agents", "create", "--db", db)
+    missing = typed("check", "--agent", "desk", "--db", db)
     assert missing.exit_code == 2
-    assert [line.partition(": ")[2].partition(":")[0] for line in missing.stderr.splitlines()] == ["ID", "--skill"]
+    assert [line.partition(": ")[2].partition(":")[0] for line in missing.stderr.splitlines()] == ["SYMBOL", "SIDE"]
 
 
 @pytest.mark.parametrize(

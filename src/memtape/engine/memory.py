@@ -228,10 +228,13 @@ class Memory:
     # ---- agents ------------------------------------------------------------------------------------------------------
 
     def create_agent(
-        self, id: str, *, skill: str, mode: Mode = "paper", settings: Mapping[str, Any] | AgentSettings | None = None,
-        skill_version: int | None = None,
+        self, id: str, *, skill: str = DEFAULT_AGENT, mode: Mode = "paper",
+        settings: Mapping[str, Any] | AgentSettings | None = None, skill_version: int | None = None,
     ) -> Agent:  # fmt: skip
-        """Create an agent. Creating it twice changes nothing; another content under the same id is refused."""
+        """Create an agent. Creating it twice changes nothing; another content under the same id is refused.
+
+        The skill `main` is created with the first agent that runs it; every other one must exist.
+        """
         if skill_version is not None:
             require_row("skill_version", skill_version)
         if isinstance(settings, AgentSettings):
@@ -241,6 +244,8 @@ class Memory:
         wanted = read(Agent, {"id": id, "skill": skill, "mode": mode, "settings": given})
         if isinstance(settings, Mapping) and "starting_equity" in given and wanted.settings.starting_equity == ASSUMED_EQUITY:
             wanted = replace(wanted, settings=replace(wanted.settings, equity_stated=True))
+        if skill == DEFAULT_AGENT:
+            self._create_default_skill()
         with self.resources.writing(OWNER_STREAM) as tables:
             versions = skill_versions(tables, wanted.skill)
             if not versions:
@@ -320,9 +325,7 @@ class Memory:
                 raise Unknown("agent", "agent", DEFAULT_AGENT, other_agents(others, DEFAULT_AGENT))
         return self._memory_of(found or Agent(id=AgentId(DEFAULT_AGENT), skill=SkillId(DEFAULT_AGENT)))
 
-    def agent_for_writing(
-        self, id: str | None, *, make: bool = False, settings: Mapping[str, Any] | None = None
-    ) -> AgentMemory:
+    def agent_for_writing(self, id: str | None, *, make: bool = False, settings: Mapping[str, Any] | None = None) -> AgentMemory:
         """An agent to write to. With `make` it is created on first use: of skill `main`, mode paper.
 
         So is the default agent in a store without agents. Where there are others, a write that names none is refused, because it
@@ -335,12 +338,15 @@ class Memory:
                 exists = find_agent(tables, name) is not None
                 if not exists and id is None and not make and (others := agent_ids(tables)):
                     raise Unknown("agent", "agent", name, other_agents(others, name))
-                has_skill = bool(skill_versions(tables, DEFAULT_AGENT))
             if not exists:
-                if not has_skill:
-                    self.create_skill(DEFAULT_AGENT)
-                self.create_agent(name, skill=DEFAULT_AGENT, settings=settings)
+                self.create_agent(name, settings=settings)
         return self.agent(name)
+
+    def _create_default_skill(self) -> None:
+        with self.resources.reading(OWNER_STREAM) as tables:
+            exists = bool(skill_versions(tables, DEFAULT_AGENT))
+        if not exists:
+            self.create_skill(DEFAULT_AGENT)
 
     def _require_reachable(self, id: str) -> None:
         require_name("agent", id)

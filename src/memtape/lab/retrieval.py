@@ -12,6 +12,8 @@ group is a scope of its own, like an agent.
 
 `evaluate_span_retrieval` reads a folder of documents and questions with the exact passages that answer them. Recall is the share
 of the characters in those passages that the first five hits cover; precision is the share of the returned characters that answer.
+Where the answers are given by lines, hit@k counts the questions that one of the first k hits answers. Baselines are in
+`documents.plain_rankings`.
 
 >>> ndcg(["b", "a"], {"a": 1.0})
 0.6309297535714575
@@ -26,15 +28,17 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 from memtape.core.statistics import mean
 from memtape.documents.fusion import Fusion
 from memtape.documents.index import DocumentIndex
 from memtape.documents.index_writer import Document
-from memtape.documents.search import MAX_HITS, search_index
+from memtape.documents.plain_rankings import BASELINES, IndexedPassage, RetrievalBaseline, indexed_passages
+from memtape.documents.search import MAX_HITS, SearchHit, search_index
 from memtape.documents.slots import Slot
 from memtape.documents.sources import DocumentFolder
 from memtape.errors import Invalid
@@ -44,13 +48,15 @@ RANK_CUTOFF, SPAN_HITS = 10, 5
 OWNER = "lab"
 INDEX_TIME = datetime(2000, 1, 1, tzinfo=UTC)  # an index stores its time; no figure depends on it
 Judgments = Mapping[str, float]
+Rows = Literal["all", "odd", "even"]
+ROWS = ("all", "odd", "even")
 
 
 def evaluate_retrieval(
     corpus: Path, queries: Path, qrels: Path, *, slot: Slot = "sqlite_fts", embedder: Embedder | None = None,
-    within: str | None = None, fusion: Fusion = "weighted",
-) -> dict[str, float | int]:  # fmt: skip
-    """Returns the figures of a set in BEIR form."""
+    within: str | None = None, fusion: Fusion = "weighted", baselines: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Returns the figures of a set in BEIR form; with `baselines`, also those of plain rankings of the same passages."""
     judged = _judgments(qrels)
     queries_by_id = {str(each["_id"]): each for each in _records(queries)}
     unknown = sorted(judged.keys() - queries_by_id.keys())
@@ -76,7 +82,18 @@ def evaluate_retrieval(
                     break
             return paths[:RANK_CUTOFF]
 
-        return _figures(judged, ask)
+        figures: dict[str, Any] = dict(_figures(judged, ask))
+        if baselines:
+            groups = {query: _group(queries_by_id[query], within) for query in judged}
+            for name, baseline in BASELINES.items():
+                ranked = {group: baseline(indexed_passages(index, OWNER, group)) for group in set(groups.values())}
+
+                def ask_baseline(query: str, ranked: dict[str, RetrievalBaseline] = ranked) -> list[str]:
+                    found = ranked[groups[query]].rank(str(queries_by_id[query]["text"]), MAX_HITS)
+                    return list(dict.fromkeys(passage.path for passage in found))[:RANK_CUTOFF]
+
+                figures[f"baseline_{name}"] = _figures(judged, ask_baseline)
+        return figures
     finally:
         index.close()
 
@@ -144,29 +161,67 @@ def reciprocal_rank(found: Sequence[str], relevant: Judgments, k: int = RANK_CUT
 
 
 def evaluate_span_retrieval(
-    folder: Path, questions: Path, *, slot: Slot = "sqlite_fts", embedder: Embedder | None = None, fusion: Fusion = "weighted"
-) -> dict[str, float | int]:
-    """Returns how much of the answers the first five hits cover, and how much of the hits is answer."""
+    folder: Path, questions: Path, *, slot: Slot = "sqlite_fts", embedder: Embedder | None = None, fusion: Fusion = "weighted",
+    rows: Rows = "all", baselines: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Returns how much of the answers the first five hits cover, and how much of the hits is answer.
+
+    If the answers are given by lines, also how often one of the first hits has a line of the answer. `rows` takes every second
+    question only, so that one half can be used for tuning and the other kept aside.
+    """
+    if rows not in ROWS:
+        raise Invalid("rows", f"there is no half called {rows}", f"Choose one of {', '.join(ROWS)}")
+    asked = [each for number, each in enumerate(_records(questions), 1) if rows in ("all", ("even", "odd")[number % 2])]
+    if not asked:
+        raise Invalid("questions", "the file is empty", "Name a file with one question per line")
     index = DocumentIndex(":memory:")
     try:
         used = embedder if slot == "hybrid_embeddings" else None
         index.sync(OWNER, "all", [DocumentFolder(folder)], now=INDEX_TIME, embedder=used)
-        overlaps = []
-        for each in _records(questions):
-            question = str(each["text"])
-            found = search_index(
-                index, question, owner=OWNER, agent="all", slot=slot, embedder=used, limit=SPAN_HITS, fusion=fusion
-            )
-            returned = [(hit.path, hit.start, hit.end) for hit in found.hits]
-            overlaps.append(
-                span_overlap(returned, [(each["path"], ref["start_char"], ref["end_char"]) for ref in each["references"]])
-            )
+
+        def search(question: str) -> Sequence[SearchHit | IndexedPassage]:
+            limit = SPAN_HITS
+            return search_index(
+                index, question, owner=OWNER, agent="all", slot=slot, embedder=used, limit=limit, fusion=fusion
+            ).hits
+
+        figures: dict[str, Any] = _span_figures(asked, search)
+        if baselines:
+            passages = indexed_passages(index, OWNER, "all")
+            for name, baseline in BASELINES.items():
+                figures[f"baseline_{name}"] = _span_figures(asked, partial(baseline(passages).rank, limit=SPAN_HITS))
     finally:
         index.close()
-    if not overlaps:
-        raise Invalid("questions", "the file is empty", "Name a file with one question per line")
-    recall, precision = zip(*overlaps, strict=True)
-    return {"span_recall@5": round(mean(recall), 6), "span_precision@5": round(mean(precision), 6), "questions": len(overlaps)}
+    return figures
+
+
+def _span_figures(
+    questions: Sequence[Mapping[str, Any]], search: Callable[[str], Sequence[SearchHit | IndexedPassage]]
+) -> dict[str, Any]:
+    overlaps, first_places = [], []
+    for each in questions:
+        found, path = search(str(each["text"])), str(each["path"])
+        if "start_char" in each["references"][0]:
+            wanted = [(path, int(ref["start_char"]), int(ref["end_char"])) for ref in each["references"]]
+            overlaps.append(span_overlap([(hit.path, hit.start, hit.end) for hit in found], wanted))
+        if "start_line" in each["references"][0]:
+            lines = [(int(ref["start_line"]), int(ref["end_line"])) for ref in each["references"]]
+            first_places.append(first_answer(found, path, lines))
+    figures: dict[str, Any] = {}
+    if overlaps:
+        recall, precision = zip(*overlaps, strict=True)
+        figures = {"span_recall@5": round(mean(recall), 6), "span_precision@5": round(mean(precision), 6)}
+    if first_places:
+        figures |= {f"hit@{k}": sum(0 < place <= k for place in first_places) for k in (1, 3, SPAN_HITS)}
+    return figures | {"questions": len(questions)}
+
+
+def first_answer(found: Sequence[SearchHit | IndexedPassage], path: str, lines: Sequence[tuple[int, int]]) -> int:
+    """Returns the place of the first hit with a line of the answer, counted from 1; 0 if there is none."""
+    for place, hit in enumerate(found, 1):
+        if hit.path == path and any(hit.start_line <= last and first <= hit.end_line for first, last in lines):
+            return place
+    return 0
 
 
 Span = tuple[str, int, int]

@@ -260,7 +260,7 @@ class PostgresDatabase:
         text = (str(error).strip().splitlines() or [type(error).__name__])[0].replace(self.address, self.url)
         for secret in secrets_of(self.address):
             text = text.replace(secret, "***")
-        return text
+        return text.rstrip(".")
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

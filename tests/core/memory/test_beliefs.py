@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from memtape.core.memory import belief_cells, beliefs
 from memtape.core.memory.belief_cells import NO_COUNTS, CellKey, count_cells, count_stated, trades_for_and_against
 from memtape.core.memory.belief_formation import beliefs_from_counts
+from memtape.core.memory.belief_gate import SHARE_OF_RATE
 from memtape.core.memory.beliefs import (
     Beta,
     StatedBelief,
@@ -503,3 +504,13 @@ def test_ids_and_order_of_beliefs_do_not_depend_on_anything_but_their_cells():
     assert len({b.id for b in first}) == len(first)
     assert beliefs_from_counts(NO_COUNTS, (), LATER) == []
     assert beliefs.mean_edge_of_sums(2, 1.0, 5.0).mean == pytest.approx(1 / 12)
+
+
+def test_the_reason_of_a_status_agrees_with_it_and_one_condition_is_believed_more_easily_than_two():
+    """One condition has 8 of the 10 percent that may be false, pairs have 2."""
+    found = [one for seed in range(12) for one in believed(planted(random.Random(seed), 300, {"regime": "trending_up"}, more=0.2))]
+    judged = [one for one in found if "rare enough" in one.why]
+    assert {one.status for one in judged} >= {"believed", "candidate"}
+    for one in judged:
+        assert ("not rare enough" in one.why) == (one.status != "believed"), one.why
+    assert SHARE_OF_RATE == {1: 0.8, 2: 0.2}

@@ -197,7 +197,11 @@ def group_label(field: str, value: str) -> str:
 
 
 def verdict_text(verdict: Verdict, p_value: float, tested: int, other: str = "") -> str:
-    """Returns a verdict in words."""
+    """Returns a verdict in words.
+
+    >>> verdict_text("worse", 0.0002, 28), verdict_text("worse", 0.004, 28)
+    ('worse than luck explains (p under 0.1 %, 28 groups tested)', 'worse than luck explains (p 0.4 %, 28 groups tested)')
+    """
     if verdict == "worse":
         return f"worse than luck explains (p {_percent(p_value)}, {tested} groups tested)"
     if verdict == "luck":
@@ -208,4 +212,7 @@ def verdict_text(verdict: Verdict, p_value: float, tested: int, other: str = "")
 
 
 def _percent(share: float) -> str:
+    if share < 0.001:
+        # Rounding would print 0.0 %, as if luck could never do it.
+        return "under 0.1 %"
     return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"

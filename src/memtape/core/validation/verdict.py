@@ -162,10 +162,21 @@ def _direction_gates(inputs: VerdictInputs, pair: PairedComparison, sign: int) -
 
 
 def power_sentence(pair: PairedComparison) -> str:
-    """Returns what could not have been seen with this many trades."""
+    """Returns what could not have been seen with this many trades.
+
+    >>> lean = np.tile([0.0101, 0.0099], 40)
+    >>> power_sentence(compare(lean, np.full(80, 0.01), np.resize([1.0, -1.0, 2.0], 80), range(80), [n // 8 for n in range(80)]))
+    'With 80 decisions in 10 weeks an improvement below 0.004R per trade could not have been seen (80 % power, one-sided 5 %).'
+    >>> equal = np.full(80, 0.01)
+    >>> power_sentence(compare(equal, equal, np.ones(80), range(80), [n // 8 for n in range(80)]))
+    'Every size was the same share of the mean as with fixed risk: there was no improvement that could have been seen.'
+    """
     if not math.isfinite(pair.smallest_visible):
         return "There are too few trades to say what could have been seen."
+    if pair.smallest_visible <= 0:
+        return "Every size was the same share of the mean as with fixed risk: there was no improvement that could have been seen."
+    smallest = f"{pair.smallest_visible:.2f}" if pair.smallest_visible >= 0.095 else f"{pair.smallest_visible:.2g}"
     return (
-        f"With {pair.n:,} decisions in {pair.by_week.clusters} weeks an improvement below {pair.smallest_visible:.2f}R per trade "
+        f"With {pair.n:,} decisions in {pair.by_week.clusters} weeks an improvement below {smallest}R per trade "
         "could not have been seen (80 % power, one-sided 5 %)."
     )

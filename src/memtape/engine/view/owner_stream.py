@@ -63,12 +63,12 @@ def other_agents(ids: Sequence[str], wanted: str) -> str:
     """What to do if an agent does not exist: the nearest name, or those that exist.
 
     >>> other_agents(["gold", "swing"], "golt"), other_agents(["gold", "swing"], "main"), other_agents([], "main")
-    ('Did you mean gold?', 'There are: gold, swing', 'There is none yet: create it first')
+    ('Did you mean gold?', 'There are: gold, swing', 'There is none yet: the owner creates one with create_agent')
     """
     if near := meant(wanted, ids):
         return near
     if not ids:
-        return "There is none yet: create it first"
+        return "There is none yet: the owner creates one with create_agent"
     more = f" and {len(ids) - MAX_NAMED_AGENTS} more" if len(ids) > MAX_NAMED_AGENTS else ""
     return f"There are: {', '.join(ids[:MAX_NAMED_AGENTS])}{more}"
 

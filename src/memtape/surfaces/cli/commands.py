@@ -39,6 +39,7 @@ _OPERATION = re.compile(r"^@operation\(.*?^def (\w+)\(", re.MULTILINE | re.DOTAL
 LISTED_KEYWORDS = ("writes", "aliases")
 OPERATIONS_FILE = Path(__file__).parents[1] / "operations"
 INPUT_HELP = "All fields as one JSON object, @FILE or - (stdin). Options override its fields."
+NAMED = "named_"  # before the parameter of an argument that was given as an option
 OWNER_HELP = "The owner of the data (default: MEMTAPE_OWNER, then 'local')."
 DB_HELP = "The store: a path, sqlite:///... or postgresql://... (default: MEMTAPE_DB, then ~/.memtape/memory.db)."
 COLUMNS_HELP = "Only these columns of the tables: a,b,c."
@@ -158,6 +159,7 @@ def command(known: Operation, open_memory: OpenMemory, place: OperationCommand |
         as_json: bool, db: str | None, owner: str | None, whole: str | None, columns: str | None = None, **typed: Any
     ) -> None:
         with reporting(as_json):
+            _take_named_arguments(typed)
             given = {field.name: typed[f"{field.name}_"] for field in fields if typed[f"{field.name}_"] is not None}
             data = json_object(whole, "input") if whole is not None else {}
             data |= {field.name: _value(field, given[field.name]) for field in fields if field.name in given}
@@ -170,6 +172,7 @@ def command(known: Operation, open_memory: OpenMemory, place: OperationCommand |
     in_order = sorted(fields, key=lambda field: by_position.index(field.name) if field.name in by_position else len(by_position))
     parameters = [
         *(_argument(each) if each.name in by_position else _option(each, _other_names(known, each.name)) for each in in_order),
+        *(_named_argument(each) for each in in_order if each.name in by_position),
         _parameter("whole", str | None, typer.Option("--input", metavar="JSON", help=INPUT_HELP), None),
         _parameter("db", str | None, typer.Option("--db", metavar="STORE", help=DB_HELP), None),
         _parameter("owner", str | None, typer.Option("--owner", help=OWNER_HELP), None),
@@ -233,6 +236,23 @@ def _option(field: Input, other_names: tuple[str, ...] = ()) -> inspect.Paramete
 def _argument(field: Input) -> inspect.Parameter:
     """A field that is given by position. It may be missing here, since --input can have it."""
     return _parameter(f"{field.name}_", str | None, typer.Argument(metavar=field.name.upper(), help=_help(field)), None)
+
+
+def _named_argument(field: Input) -> inspect.Parameter:
+    """The same field as an option, because others take it so; the help shows it by position only."""
+    flag = "--" + field.name.replace("_", "-")
+    return _parameter(f"{NAMED}{field.name}_", str | None, typer.Option(flag, hidden=True), None)
+
+
+def _take_named_arguments(typed: dict[str, Any]) -> None:
+    """Move arguments that were given as options to their place. Raises `Invalid` for one that was given twice."""
+    for name in [name for name in typed if name.startswith(NAMED)]:
+        value, place = typed.pop(name), name.removeprefix(NAMED)
+        if value is None:
+            continue
+        if typed[place] is not None:
+            raise Invalid(place.rstrip("_"), "is given twice", "Give it once")
+        typed[place] = value
 
 
 def _help(field: Input) -> str:

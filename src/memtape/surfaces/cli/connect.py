@@ -92,7 +92,12 @@ def _agent(db: str | None, owner: str | None, agent: str | None) -> str:
             raise Invalid("agent", f"the store has several: {', '.join(known)}", "Choose one with --agent")
         return known[0] if len(known) == 1 else DEFAULT_AGENT
     if agent not in known and (known or agent != DEFAULT_AGENT):
-        raise Unknown("agent", "agent", agent, f"There are: {', '.join(known)}" if known else "Create it first")
+        raise Unknown(
+            "agent",
+            "agent",
+            agent,
+            f"There are: {', '.join(known)}" if known else "There is none yet: create one with create_agent",
+        )
     return agent
 
 

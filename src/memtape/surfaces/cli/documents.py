@@ -23,6 +23,7 @@ EmbedderName = Annotated[
     str | None, typer.Option("--embedder", help="static, minilm or remote; default: MEMTAPE_EMBEDDER, or static.")
 ]
 Fused = Annotated[str, typer.Option("--fusion", help="weighted or reciprocal.")]
+Baselines = Annotated[bool, typer.Option("--baseline", help="Also rank the same passages by FTS5 alone and by BM25 alone.")]
 
 
 @docs_app.command("index", cls=Command)
@@ -112,7 +113,7 @@ def evaluate(
     qrels: Annotated[Path, typer.Option(help="qrels.tsv: query-id, corpus-id, score.")],
     slot: Judged = None, embedder: EmbedderName = None, fusion: Fused = "weighted",
     within: Annotated[str | None, typer.Option(help="Search only within documents that share this field with the query.")] = None,
-    as_json: Json = False,
+    baseline: Baselines = False, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Evaluate the search on a data set in BEIR form."""
     with reporting(as_json):
@@ -120,21 +121,25 @@ def evaluate(
 
         chosen = _slot(slot, embedder)
         answer(judge(corpus, queries, qrels, slot=chosen, embedder=_embedder(embedder, chosen), within=within,
-                     fusion=_fusion(fusion)), as_json)  # fmt: skip
+                     fusion=_fusion(fusion), baselines=baseline), as_json)  # fmt: skip
 
 
 @docs_app.command("eval-spans", cls=Command)
 def evaluate_spans(
     folder: Annotated[Path, typer.Option("--dir", help="The documents.")],
     questions: Annotated[Path, typer.Option(help="questions.jsonl(.gz): text, path, references.")],
-    slot: Judged = None, embedder: EmbedderName = None, fusion: Fused = "weighted", as_json: Json = False,
+    slot: Judged = None, embedder: EmbedderName = None, fusion: Fused = "weighted",
+    rows: Annotated[str, typer.Option(help="all, odd or even: every second question only.")] = "all",
+    baseline: Baselines = False, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Evaluate which lines the search returns."""
     with reporting(as_json):
         from memtape.lab.retrieval import evaluate_span_retrieval as judge
 
         chosen = _slot(slot, embedder)
-        answer(judge(folder, questions, slot=chosen, embedder=_embedder(embedder, chosen), fusion=_fusion(fusion)), as_json)
+        half: Any = rows
+        answer(judge(folder, questions, slot=chosen, embedder=_embedder(embedder, chosen), fusion=_fusion(fusion), rows=half,
+                     baselines=baseline), as_json)  # fmt: skip
 
 
 def _slot(name: str | None, embedder: str | None) -> Any:

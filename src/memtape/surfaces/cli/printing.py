@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 
@@ -43,9 +43,16 @@ def error_lines(error: MemtapeError) -> list[str]:
         field = str(getattr(each, "field", "") or "")
         top, _, rest = field.partition(".")
         if field and (option := option_of(top)) and text.startswith(f"{field}:"):
+            # What to write is named like the option too: `confirm=desk` is `--confirm desk` here.
+            text = text.replace(f" {field}=", f" {option} ") if option.startswith("--") else text
             text = f"{option}{f' {rest}' if rest else ''}{text[len(field) :]}"
-        lines.append(f"memtape: {printable(in_words_of_commands(text, operation_names()))}")
+        lines += _on_lines(f"memtape: {printable(in_words_of_commands(text, operation_names()))}", "  ", sys.stderr)
     return lines
+
+
+def _on_lines(text: str, indent: str, stream: TextIO) -> list[str]:
+    """A text as lines that fit a terminal; one line, if the stream is none."""
+    return _wrapped(text, terminal_width(), "", indent) if stream.isatty() else [text]
 
 
 def answer(data: Mapping[str, Any], as_json: bool = False, columns: Columns | None = None, *, wanted: str | None = None) -> None:
@@ -69,7 +76,7 @@ def answer(data: Mapping[str, Any], as_json: bool = False, columns: Columns | No
 def print_sentence(text: str, indent: str = "") -> None:
     """Print a sentence; on a terminal it goes on below, after `indent`, and characters that steer it are shown."""
     text = printable(text)
-    typer.echo("\n".join(_wrapped(text, terminal_width(), "", indent) if on_terminal() else [text]).encode())
+    typer.echo("\n".join(_on_lines(text, indent, sys.stdout)).encode())
 
 
 def on_terminal() -> bool:

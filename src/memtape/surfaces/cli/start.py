@@ -96,4 +96,4 @@ def imports_undo(
         else:
             from memtape.surfaces.cli.imports import undo_sentence
 
-            typer.echo(undo_sentence(done).encode())
+            print_sentence(undo_sentence(done))

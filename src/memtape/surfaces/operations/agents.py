@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from memtape.core.codec import plain
-from memtape.core.skills import AgentSettings, Mode
+from memtape.core.skills import DEFAULT_AGENT, AgentSettings, Mode
 from memtape.core.values import Slug
 from memtape.store.cutoff import EVERYTHING, Cutoff
 from memtape.surfaces.answer_models import Answer, answer_model
@@ -25,7 +25,7 @@ class CreateAgent(Ask):
     """An agent to create."""
 
     id: Annotated[Slug, Field(description="permanent id: a-z, 0-9, dot, dash, underscore")]
-    skill: Annotated[Slug, Field(description="the skill it runs")]
+    skill: Annotated[Slug, Field(description="the skill it runs; main is created with its first agent")] = DEFAULT_AGENT
     mode: Annotated[Mode, Field(description="sim, paper or live; cannot be changed")] = "paper"
     skill_version: Annotated[int | None, Field(ge=1, description="default: the latest")] = None
     settings: Annotated[

@@ -1,0 +1,71 @@
+"""The words of the command line: options as they are typed, lines that fit the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.surfaces.terminal import on_terminal
+
+TRADES = """symbol,side,entry time,exit time,entry price,exit price,quantity,pnl
+XAUUSD,long,2026-03-02 09:00,2026-03-02 11:00,2000,1990,1,-10
+XAUUSD,short,2026-03-03 09:00,2026-03-03 11:00,2000,1985,1,15
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> tuple[str, str]:
+    """A store with one agent, desk, and a file with two of its trades."""
+    store, file = str(tmp_path / "memory.db"), tmp_path / "trades.csv"
+    file.write_text(TRADES)
+    ((code, shown),) = on_terminal(80, [["agents", "create", "desk", "--db", store]])
+    assert code == 0, shown
+    return store, str(file)
+
+
+def test_an_argument_may_be_given_as_an_option_and_only_once(desk: tuple[str, str]) -> None:
+    store, _ = desk
+    (by_place, shown), (by_name, same), (twice, refused) = on_terminal(
+        80,
+        [
+            ["check", "XAUUSD", "long", "--agent", "desk", "--db", store],
+            ["check", "--symbol", "XAUUSD", "--side", "long", "--agent", "desk", "--db", store],
+            ["check", "XAUUSD", "long", "--side", "short", "--agent", "desk", "--db", store],
+        ],
+    )
+    assert (by_place, by_name) == (0, 0)
+    assert shown.splitlines()[0] == same.splitlines()[0]
+    assert twice != 0
+    assert "is given twice" in refused
+
+
+def test_a_refusal_names_the_option_to_type_and_fits_the_terminal(desk: tuple[str, str]) -> None:
+    store, _ = desk
+    (code, shown), (nobody, none) = on_terminal(
+        80, [["agents", "delete", "desk", "--db", store], ["brief", "--agent", "nobody-with-a-name-like-this", "--db", store]]
+    )
+    assert code != 0
+    assert "--confirm desk" in " ".join(shown.split())
+    assert nobody != 0
+    assert "There are: desk" in " ".join(none.split())
+    assert max(len(line) for line in (shown + none).splitlines()) <= 80
+
+
+def test_a_store_without_agents_says_how_to_create_one(tmp_path: Path) -> None:
+    ((code, shown),) = on_terminal(80, [["brief", "--agent", "gold", "--db", str(tmp_path / "memory.db")]])
+    assert code != 0
+    assert "memtape agents create" in " ".join(shown.split())
+
+
+def test_what_an_undo_took_back_fits_the_terminal(desk: tuple[str, str]) -> None:
+    store, file = desk
+    (imported, _), (undone, shown) = on_terminal(
+        80,
+        [
+            ["import", file, "--agent", "desk", "--currency", "USD", "--commit", "--db", store],
+            ["imports", "undo", "--agent", "desk", "--db", store],
+        ],
+    )
+    assert (imported, undone) == (0, 0)
+    assert max(len(line) for line in shown.splitlines()) <= 80
