@@ -28,13 +28,18 @@ def deep(levels: int) -> Any:
     return value
 
 
-SPOILED: tuple[Any, ...] = (
-    float("nan"), float("inf"), float("-inf"), 10**400, -(10**400), "1e400", "1e-400", "NaN", "Infinity", "-0", 1e308, 5e-324, 2**63,
-    -(2**63) - 1, True, False, None, "", " ", "\x00", "a\x00b", "\ud800", "x\udfffy", "\U0010ffff", "\u202e", "x" * 100_000, "9" * 5_000,
-    [], {}, [None], [[]], {"": ""}, {"\ud800": 1}, {"a": {"a": {"a": {}}}}, deep(60), deep(900), [0] * 3_000, "0001-01-01T00:00:00Z",
-    "9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59-23:59", "2026-02-30T00:00:00Z", "2026-06-01", "2026-06-01T09:00:00", "🙂",
-    "../../etc/passwd", "%s%n", "'; DROP TABLE log; --", "{", "[1", 0, -1, 0.1, 1e-9, "１２", "٣", "0x10", "1_000", "+1", "1,5", "\n",
-)  # fmt: skip
+def spoiled_values() -> tuple[Any, ...]:
+    """The values that spoil a call. New ones each time, because a list that is put into itself has no end."""
+    return (
+        float("nan"), float("inf"), float("-inf"), 10**400, -(10**400), "1e400", "1e-400", "NaN", "Infinity", "-0", 1e308, 5e-324, 2**63,
+        -(2**63) - 1, True, False, None, "", " ", "\x00", "a\x00b", "\ud800", "x\udfffy", "\U0010ffff", "\u202e", "x" * 100_000, "9" * 5_000,
+        [], {}, [None], [[]], {"": ""}, {"\ud800": 1}, {"a": {"a": {"a": {}}}}, deep(60), deep(900), [0] * 3_000, "0001-01-01T00:00:00Z",
+        "9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59-23:59", "2026-02-30T00:00:00Z", "2026-06-01", "2026-06-01T09:00:00", "🙂",
+        "../../etc/passwd", "%s%n", "'; DROP TABLE log; --", "{", "[1", 0, -1, 0.1, 1e-9, "１２", "٣", "0x10", "1_000", "+1", "1,5", "\n",
+    )  # fmt: skip
+
+
+SPOILED = spoiled_values()
 SENSIBLE: Mapping[str, Any] = {
     "agent": AGENT, "symbol": "BTC", "side": "long", "direction": "long", "qty": "1", "px": "100", "entry_price": "100", "exit_price": "103",
     "stop": "98", "t": NOW, "t0": "2026-06-01T08:00:00Z", "t1": NOW, "as_of": NOW, "entry_at": "2026-06-01T07:00:00Z", "exit_at": NOW,
@@ -105,12 +110,12 @@ def _spoil(random: Random, data: dict[str, Any]) -> dict[str, Any]:
             keys: list[Any] = list(place) if isinstance(place, dict) else list(range(len(place)))
             if not keys or random.random() < 0.03:
                 if isinstance(place, dict):
-                    place[random.choice(("unknown", "\ud800", "", "agent", "t"))] = random.choice(SPOILED)
+                    place[random.choice(("unknown", "\ud800", "", "agent", "t"))] = random.choice(spoiled_values())
                 break
             key = random.choice(keys)
             if isinstance(place[key], dict | list) and place[key] and random.random() < 0.7:
                 place = place[key]
                 continue
-            place[key] = random.choice(SPOILED)
+            place[key] = random.choice(spoiled_values())
             break
     return spoiled
