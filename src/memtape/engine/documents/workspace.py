@@ -21,6 +21,7 @@ from memtape.documents.search import SearchResult, search_index
 from memtape.documents.sources import LOG_PAGES, is_readable_folder
 from memtape.engine.documents.log_pages import log_page_folders, page_record
 from memtape.engine.documents.reader import DocumentReader
+from memtape.engine.documents.rules import PinnedRules
 from memtape.engine.documents.sync import folders_in, sync_documents
 from memtape.errors import Invalid, Unknown
 from memtape.plugs.embedder import StaticEmbedder
@@ -101,7 +102,10 @@ class Documents:
 
     def sync(self, *, shared: bool = False, rebuild: bool = False, embed: bool = True) -> SyncResult:
         """Bring the index in step with the files; unchanged files are not read."""
-        return sync_documents(self._scope.resources, self._scope.agent.id, shared=shared, rebuild=rebuild, embed=embed)
+        synced = sync_documents(self._scope.resources, self._scope.agent.id, shared=shared, rebuild=rebuild, embed=embed)
+        if not shared:
+            PinnedRules(self._scope).record_seen()
+        return synced
 
     def search(
         self, question: str, *, slot: Slot | None = None, limit: int = 10, minimum: float = 0.0, types: Sequence[str] = (),
@@ -159,9 +163,9 @@ class Documents:
         return text
 
     def verify_citation(self, citation: Citation) -> CitationVerdict:
-        """Whether cited lines still say what they said: valid, moved, changed or gone."""
+        """Whether cited lines still say what they said: valid, moved (also to another document), changed or gone."""
         with self._scope.reading() as tables:
-            return DocumentReader(self._scope.resources, tables).check(citation)
+            return DocumentReader(self._scope.resources, tables).check_everywhere(citation)
 
     def pending(self, *, shared: bool = False) -> PendingFiles | None:
         """How many files differ from the index now, by a look at all of them; None where a folder is missing."""

@@ -170,6 +170,7 @@ COMMANDS: tuple[OperationCommand, ...] = (
     OperationCommand("docs pin", "pin_document", "Pin a document or section as a rule.", ("path",)),
     OperationCommand("docs unpin", "unpin_document", "Unpin it.", ("path",)),
     OperationCommand("docs pinned", "list_pinned", "List what is pinned."),
+    OperationCommand("docs suggest", "suggest_pins", "List what looks like rules and is not pinned."),
     OperationCommand("docs notes", "list_notes", "List the notes that an agent wrote."),
     OperationCommand("docs propose", "propose_edit", "Propose a change of a document.", ("path",)),
     OperationCommand("docs proposal", "get_proposal", "Show one proposed edit with its diff.", ("proposal_id",)),

@@ -13,6 +13,7 @@ from memtape.documents.citations import Citation
 from memtape.documents.index import ModelCoverage, PendingFiles
 from memtape.surfaces.answer_models import Answer, SparseAnswer, answer_model
 from memtape.surfaces.answers import optional_time_text, rounded_figure
+from memtape.surfaces.operations.rules import SuggestionRow, suggestion_rows
 from memtape.surfaces.questions import OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
@@ -194,6 +195,7 @@ class Reindexed(Answer):
     changed: Annotated[int, Field(description="documents")]
     removed: Annotated[int, Field(description="documents")]
     problems: Annotated[list[FileProblem], Field(description="files that could not be read")]
+    suggestions: Annotated[list[SuggestionRow], Field(description="with `folder`: what looks like rules and is not pinned")]
 
 
 @operation(writes=True, aliases=("memory_reindex",))
@@ -208,6 +210,7 @@ def reindex_documents(memory: Memory, ask: Reindex, caller: Caller) -> Reindexed
     return Reindexed(
         agent=handle.agent.id, documents=done.documents, chunks=done.chunks, read=done.read, added=done.added,
         changed=done.changed, removed=done.removed, problems=[FileProblem(path=p.path, problem=p.problem) for p in done.problems],
+        suggestions=suggestion_rows(handle) if ask.folder is not None and not ask.shared else [],
     )  # fmt: skip
 
 
@@ -224,17 +227,22 @@ class VerifyCitation(OfAgent):
 class CitationAnswer(Answer):
     """Whether a citation is still valid."""
 
-    verdict: Annotated[Literal["valid", "moved", "changed", "gone"], Field(description="moved: the same text on other lines")]
+    verdict: Annotated[
+        Literal["valid", "moved", "changed", "gone"], Field(description="moved: the same text on other lines, or in another file")
+    ]
+    path: Annotated[str, Field(description="the document now")]
     start_line: Annotated[int | None, Field(description="first line now")]
     end_line: Annotated[int | None, Field(description="last line now")]
 
 
 @operation(writes=False)
 def verify_citation(memory: Memory, ask: VerifyCitation, caller: Caller) -> CitationAnswer:
-    """Check whether cited lines are unchanged: valid, moved (with the new lines), changed or gone."""
+    """Check whether cited lines are unchanged: valid, moved (with the new path and lines), changed or gone."""
     cited = Citation(ask.path, ask.start_line, ask.end_line, ask.content_hash, ask.quoted)
     found = agent_of(memory, ask).documents.verify_citation(cited)
-    return CitationAnswer(verdict=found.verdict, start_line=found.start_line, end_line=found.end_line)
+    return CitationAnswer(
+        verdict=found.verdict, path=found.path or ask.path, start_line=found.start_line, end_line=found.end_line
+    )  # fmt: skip
 
 
 class ListDocuments(OfAgent):
