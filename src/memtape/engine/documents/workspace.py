@@ -19,6 +19,7 @@ from memtape.documents.cache import SHARED_SCOPE
 from memtape.documents.citations import cite, lines_of
 from memtape.documents.search import SearchResult, search_index
 from memtape.documents.sources import LOG_PAGES, is_readable_folder
+from memtape.engine.documents.authors import authors_of
 from memtape.engine.documents.log_pages import log_page_folders, page_record
 from memtape.engine.documents.reader import DocumentReader
 from memtape.engine.documents.rules import PinnedRules
@@ -133,15 +134,22 @@ class Documents:
         with self._scope.reading() as tables:
             return [None if hit.shared else page_record(tables, hit.path, hit.headings) for hit in hits]
 
+    def authors_of(self, hits: Sequence[SearchHit]) -> list[str]:
+        """Who wrote each passage, as far as is known."""
+        with self._scope.reading() as tables:
+            return authors_of(tables, hits, DocumentReader(self._scope.resources, tables).text)
+
     def listing(self, alone: str = "", path: str | None = None) -> Sequence[DocumentGroup]:
         """The indexed documents by type; of the type `alone` more are listed, with `path` only that one."""
         with self._scope.reading() as tables:
             return DocumentReader(self._scope.resources, tables).listing(alone, path)
 
-    def similar_reports(self, path: str, limit: int = 10) -> tuple[SimilarReport, ...]:
-        """The simulation reports most similar to one of them, by what they tested and what came of it."""
-        resources = self._scope.resources
-        return similar_reports(resources.documents, path, owner=resources.owner, agent=self._scope.agent.id, limit=limit)
+    def similar_reports(
+        self, path: str | None = None, limit: int = 10, where: Sequence[str] = ()
+    ) -> tuple[SimilarReport, ...]:
+        """The backtest reports most similar to one of them, by what they tested and what came of it, that meet all conditions."""
+        resources, agent = self._scope.resources, self._scope.agent.id
+        return similar_reports(resources.documents, path, owner=resources.owner, agent=agent, limit=limit, where=where)
 
     def read(self, path: str, start_line: int = 1, end_line: int | None = None) -> tuple[str, int, int]:
         """The text of a document, or of some of its lines, and which lines they are."""

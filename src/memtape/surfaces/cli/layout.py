@@ -175,7 +175,7 @@ COMMANDS: tuple[OperationCommand, ...] = (
     OperationCommand("docs propose", "propose_edit", "Propose a change of a document.", ("path",)),
     OperationCommand("docs proposal", "get_proposal", "Show one proposed edit with its diff.", ("proposal_id",)),
     OperationCommand("docs check", "verify_citation", "Check whether cited lines are unchanged.", ("path",)),
-    OperationCommand("docs similar", "find_similar_reports", "Find simulation reports like this one.", ("path",)),
+    OperationCommand("docs similar", "find_similar_reports", "Find backtest reports like this one, or by conditions.", ("path",)),
     OperationCommand("facts list", "list_facts", "List what is known about you."),
     OperationCommand("facts edit", "edit_fact", "Change the text, topic or skill of a fact.", ("fact_id",)),
     OperationCommand("facts promote", "promote_fact", "Say that a fact is so.", ("fact_id",)),
