@@ -54,6 +54,7 @@ def test_no_read_answers_with_more_than_eight_thousand_tokens_by_default(memory)
         "pre_trade_check": {"symbol": "BTC", "side": "long"}, "get_skill_performance": {"skill_id": "breakout", "detail": "full"},
         "get_my_deployments": {"detail": "full"}, "show_agent": {"id": "desk"}, "show_skill": {"id": "breakout"},
         "get_strategy_performance": {"detail": True}, "get_belief": {"belief_id": belief}, "search_documents": {"query": "range"},
+        "find_similar_reports": {"where": ["win_rate > 0.5"]},
     }  # fmt: skip
     asked = 0
     for name, known in in_tool_set(all_operations(), "full", MODEL).items():

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from memtape.surfaces.caller import Caller
 
 DEFAULT_ROWS = 10
+MAX_TEXT_CHARACTERS = 20_000  # of a document: about 5,000 tokens
+MAX_NESTED_VALUES = 10  # of such a list within a row
 MAX_VALUES = 40  # of a list that is no table, such as the ids behind a belief
 ROWS: Mapping[str, int] = {"get_skill_performance": 30, "get_my_deployments": 30}  # a coach sees the last 30 trades
 # Names by which a row can be asked for again.
@@ -44,10 +46,62 @@ def answer_for_model(memory: Memory, known: Operation, data: object, caller: Cal
         return perform(memory, known, data, caller)
     asked, fields, whole = asked_of_door(known, data)
     answer = perform(memory, known, asked, caller)
-    if whole or known.writes:
+    if known.writes:
+        return with_short_lists(answer)
+    if whole:
         return answer
     rows = data["limit"] if isinstance(data.get("limit"), int) else ROWS.get(known.name, DEFAULT_ROWS)
-    return small_answer(answer, known.columns, fields, LEFT_OUT.get(known.name, ()), max(rows, DEFAULT_ROWS))
+    if known.name == "get_document" and "end_line" not in data:
+        answer = first_lines(answer)
+    return with_short_lists(small_answer(answer, known.columns, fields, LEFT_OUT.get(known.name, ()), max(rows, DEFAULT_ROWS)))
+
+
+def first_lines(answer: Mapping[str, Any], most: int = MAX_TEXT_CHARACTERS) -> dict[str, Any]:
+    """Returns lines of a document up to a number of characters, and how to read on.
+
+    >>> page = {"start_line": 11, "end_line": 14, "text": "one\\ntwo\\nthree\\nfour"}
+    >>> first_lines(page, most=9)
+    {'start_line': 11, 'end_line': 12, 'text': 'one\\ntwo', 'note': 'line 12 of 14; read on with start_line 13'}
+    >>> first_lines({"start_line": 1, "end_line": 1, "text": "a" * 20}, most=9)["note"]
+    'the first 9 of 20 characters of a long line; all with whole'
+    >>> first_lines(page) == page
+    True
+    """
+    text, first, last = answer.get("text"), answer.get("start_line"), answer.get("end_line")
+    if not isinstance(text, str) or len(text) <= most or not isinstance(first, int) or not isinstance(last, int):
+        return dict(answer)
+    lines = text[: most + 1].split("\n")[:-1]
+    if not lines:
+        long = text.partition("\n")[0]
+        note = f"the first {most} of {len(long)} characters of a long line; all with whole"
+        return {**answer, "end_line": first, "text": text[:most], "note": note}
+    end = first + len(lines) - 1
+    note = f"line {end} of {last}; read on with start_line {end + 1}"
+    return {**answer, "end_line": end, "text": "\n".join(lines), "note": note}
+
+
+def with_short_lists(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer with short lists of ids: behind a belief or a lesson there can be thousands. `not_shown` counts the others.
+
+    >>> long = {"id": "b1", "confirming": list(range(50)), "note": {"lessons": [{"trades": list(range(12))}]}}
+    >>> with_short_lists(long)["not_shown"]
+    {'confirming': 10, 'trades': 2}
+    """
+    hidden: dict[str, int] = {}
+    short = {name: _with_short_list(name, value, MAX_VALUES, hidden) for name, value in answer.items()}
+    return short | ({"not_shown": {**answer.get("not_shown", {}), **hidden}} if hidden else {})
+
+
+def _with_short_list(name: str, value: Any, most: int, hidden: dict[str, int]) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _with_short_list(key, each, MAX_NESTED_VALUES, hidden) for key, each in value.items()}
+    if not isinstance(value, list):
+        return value
+    if any(isinstance(each, Mapping | list) for each in value):
+        return [_with_short_list(name, each, MAX_NESTED_VALUES, hidden) for each in value]
+    if len(value) > most:
+        hidden[name] = hidden.get(name, 0) + len(value) - most
+    return value[:most]
 
 
 def answer_options(known: Operation) -> dict[str, Any]:
