@@ -87,7 +87,8 @@ def _compare(table: MappedTable, symbol: str, closings: Sequence[tuple[TradeDraf
     allowed = TOLERANCE * len(closings) + TOLERANCE_SHARE * sum((abs(draft.gross or ZERO) for draft, _ in closings), ZERO)
     # The fees of the entries were paid too; a stated net may contain them.
     if min(abs(said - given), abs(said - given + fees), abs(said - given + 2 * fees)) > allowed:
-        problem = f"the file states a profit of {decimal_text(round(said, 8))} for {symbol}, its fills give {decimal_text(round(given, 8))}"
+        stated, found = decimal_text(round(said, 8)), decimal_text(round(given, 8))
+        problem = f"the file states a profit of {stated} for {symbol}, its fills give {found}"
         fix = "Fills before its first row may be missing, or a contract has a size: give the column, like --map multiplier=COLUMN"
         table.problems.append(ImportProblem(closings[0][0].line, "pnl", problem, fix, blocks=False))
 
