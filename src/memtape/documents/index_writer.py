@@ -13,10 +13,11 @@ from memtape.documents.cache import DocumentCache
 from memtape.documents.chunks import Chunk, cut_document
 from memtape.documents.citations import content_hash, lines_of
 from memtape.documents.question import pair_text
-from memtape.documents.reports import parse_report
+from memtape.documents.reports import METRICS_SUFFIX, parse_report
 from memtape.documents.sources import PAGE_TYPE, WATCH_PROBLEM, DocumentFolder, FileEntry, SkippedFile
 from memtape.documents.vectors import stored_models
 
+METRICS_ONLY = (METRICS_SUFFIX, ".html", ".htm", ".csv")
 COMPUTED_TIER = 2  # of reports that memtape computed
 
 
@@ -109,9 +110,10 @@ class IndexWriter:
 
     def _insert(self, document: Document) -> None:
         text, entry = document.text, document.entry
-        report = parse_report(text) if document.type == "report" else None
+        report = parse_report(document.path, text) if document.type in ("report", "decision") else None
         # A page with the form of a computed report is one, wherever it is; its figures are stored for comparison.
-        tier = COMPUTED_TIER if report is not None and document.tier > COMPUTED_TIER else document.tier
+        computed = report is not None and report.is_computed and text.startswith("# ")
+        tier = COMPUTED_TIER if computed and document.tier > COMPUTED_TIER else document.tier
         figures = None if report is None else json.dumps(asdict(report), sort_keys=True)
         file, signature = (str(entry.file), entry.signature) if entry else ("", (len(text), 0, 0, 0))
         sql = (
@@ -122,7 +124,8 @@ class IndexWriter:
         values = (*origin, type_and_tier(document), digest(text), figures)
         number = int(self._connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
         # A passage of a page of the log leads back to its record, so it may not span two of them.
-        chunks = cut_document(text, by_section=document.type == PAGE_TYPE)
+        # A page of HTML or a block of metrics is read for its metrics only: its markup is nothing to search in.
+        chunks = [] if document.path.lower().endswith(METRICS_ONLY) else cut_document(text, by_section=document.type == PAGE_TYPE)
         self._insert_chunks(number, document, chunks)
         # The only passage of a document says all that the document says: it needs no row as a whole.
         if len(chunks) > 1:
