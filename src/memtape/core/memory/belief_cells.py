@@ -308,7 +308,8 @@ def count_stated(stated: Iterable[StatedBelief], episodes: Iterable[Episode], cl
         halves = [[s for s, side in zip(placed, sides, strict=True) if side is wanted] for wanted in (True, False)]
         blocks = blocks_of_labels(sides)
         around = block_counts(placed, blocks)
-        counted.append(StatedTally(one, *(tally_signals(half, around, blocks) for half in halves), unit))
+        within, without = (tally_signals(half, around, blocks) for half in halves)
+        counted.append(StatedTally(one, within, without, unit))
     return counted
 
 
