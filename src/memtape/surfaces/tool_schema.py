@@ -32,9 +32,9 @@ CHECKS = frozenset({
 RESEARCH = frozenset({
     "head", "parameters", "weights", "strength", "sharpe", "kelly_beside", "explain", "profile", "memory_types", "fusion", "slot",
     "min_score", "backfill", "verdict", "run", "budget", "with_memory", "context_regime", "context_atr_d1", "expire_when",
-    "cooldown_minutes", "fire_mode", "curve",
+    "cooldown_minutes", "fire_mode", "curve", "frame", "expiry_bars", "quoted", "memory",
 })  # fmt: skip
-RARE = frozenset({"as_of", "order_ids", "frame", "expiry_bars", "tags", "max_adverse_excursion", "quoted", "thesis"})
+RARE = frozenset({"as_of", "order_ids", "tags", "max_adverse_excursion", "thesis"})
 MODEL_MUST_GIVE: Mapping[str, tuple[str, ...]] = {"record_decision": ("action", "reason")}
 SHORT: Mapping[str, dict[str, Any]] = {
     "agent": {"type": "string", "description": "its id; default: yours"},
