@@ -50,6 +50,8 @@ CREATE TABLE problems (scope INTEGER NOT NULL, path TEXT NOT NULL, problem TEXT 
   PRIMARY KEY (scope, path)) STRICT, WITHOUT ROWID;
 CREATE TABLE unread (scope INTEGER NOT NULL, path TEXT NOT NULL, look TEXT NOT NULL, problem TEXT NOT NULL,
   PRIMARY KEY (scope, path)) STRICT, WITHOUT ROWID;
+CREATE TABLE left_out (scope INTEGER NOT NULL, reason TEXT NOT NULL, files INTEGER NOT NULL,
+  PRIMARY KEY (scope, reason)) STRICT, WITHOUT ROWID;
 """
 _SCOPE_TABLES = """
 CREATE VIRTUAL TABLE words_{0} USING fts5(head, body, pairs, tokenize='{1}', content='', contentless_delete=1);
