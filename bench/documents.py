@@ -41,7 +41,7 @@ HITS = 10
 LIBRARY_SOURCES = (
     *(
         PACKAGE / "documents" / f"{name}.py"
-        for name in ("cache", "chunks", "citations", "index", "index_writer", "vectors", "question")
+        for name in ("cache", "chunks", "citations", "filters", "index", "index_writer", "vectors", "question")
     ),
     PACKAGE / "plugs" / "embedder.py",
     Path(__file__),
