@@ -16,12 +16,13 @@ from memtape.documents.chunks import Chunk, cut_document
 from memtape.documents.citations import content_hash, lines_of
 from memtape.documents.filters import date_in_path, nanoseconds
 from memtape.documents.question import pair_text
-from memtape.documents.reports import parse_report
+from memtape.documents.reports import METRICS_SUFFIX, parse_report
 from memtape.documents.sources import PAGE_TYPE, WATCH_PROBLEM, DocumentFolder, FileEntry, SkippedFile
 from memtape.documents.text_files import NO_TRANSCRIPT
 from memtape.documents.vectors import stored_models
 
 _NEWLINE = re.compile(r"\r\n|\n|\r")
+METRICS_ONLY = (METRICS_SUFFIX, ".html", ".htm", ".csv")
 COMPUTED_TIER = 2  # of reports that memtape computed
 
 
@@ -128,9 +129,11 @@ class IndexWriter:
 
     def _insert(self, document: Document) -> None:
         text, entry = document.text, document.entry
-        report = parse_report(text) if document.type == "report" and document.parts is None else None
+        is_report = document.type in ("report", "decision") and document.parts is None
+        report = parse_report(document.path, text) if is_report else None
         # A page with the form of a computed report is one, wherever it is; its figures are stored for comparison.
-        tier = COMPUTED_TIER if report is not None and document.tier > COMPUTED_TIER else document.tier
+        computed = report is not None and report.is_computed and text.startswith("# ")
+        tier = COMPUTED_TIER if computed and document.tier > COMPUTED_TIER else document.tier
         figures = None if report is None else json.dumps(asdict(report), sort_keys=True)
         file, signature = (str(entry.file), entry.signature) if entry else ("", (len(text), 0, 0, 0))
         sql = (
@@ -149,7 +152,8 @@ class IndexWriter:
     def _insert_chunks(self, number: int, document: Document, text: str, at: tuple[int, int]) -> int:
         """Cuts and inserts a text that begins behind so many lines and characters of its document."""
         # A passage of a page of the log leads back to its record, so it may not span two of them.
-        chunks = cut_document(text, by_section=document.type == PAGE_TYPE)
+        # A page of HTML or a block of metrics is read for its metrics only: its markup is nothing to search in.
+        chunks = () if document.path.lower().endswith(METRICS_ONLY) else cut_document(text, by_section=document.type == PAGE_TYPE)
         lines, (line, start) = lines_of(text), at
         hashed_lines, cited_hash = (0, 0), ""
         for chunk in chunks:

@@ -39,10 +39,12 @@ class ResultCaps:
 
     document: dict[int, float] = field(default_factory=lambda: {EXTERNAL_TIER: 0.4})
     type: dict[str, float] = field(default_factory=lambda: dict.fromkeys(BULK_TYPES, 0.4))
+    author: dict[int, float] = field(default_factory=lambda: {EXTERNAL_TIER: 0.4})  # of all documents of a tier together
 
     def is_uncapped(self, candidate: PassageCandidate) -> bool:
         """Returns True if no cap can ever move this passage."""
-        return self.document.get(candidate.tier, 1.0) >= 1 and self.type.get(candidate.type, 1.0) >= 1
+        tier = candidate.tier
+        return min(self.document.get(tier, 1.0), self.type.get(candidate.type, 1.0), self.author.get(tier, 1.0)) >= 1
 
 
 def pick_results(ranked: Sequence[PassageCandidate], limit: int, *, caps: ResultCaps | None = None) -> list[PassageCandidate]:
@@ -58,7 +60,7 @@ def pick_results(ranked: Sequence[PassageCandidate], limit: int, *, caps: Result
         if at is None:
             break
         chosen = waiting.pop(at)
-        places_held.update((f"document {chosen.path}", f"type {chosen.type}"))
+        places_held.update((f"document {chosen.path}", f"type {chosen.type}", f"tier {chosen.tier}"))
         results.append(chosen)
     return results
 
@@ -66,13 +68,14 @@ def pick_results(ranked: Sequence[PassageCandidate], limit: int, *, caps: Result
 def _next_allowed(waiting: Sequence[PassageCandidate], places_held: Counter[str], places: int, caps: ResultCaps) -> int | None:
     """Returns the index of the first passage that may take the next place; None if there is none.
 
-    The cap of a document always holds. The cap of a type holds only while a passage of another type is left.
+    The cap of a document always holds. Those of a type and of an author hold only while a passage of another one is left.
     """
     first_over_type_cap: int | None = None
     for at, each in enumerate(waiting):
         if places_held[f"document {each.path}"] >= may_hold(caps.document.get(each.tier, 1.0), places):
             continue
-        if places_held[f"type {each.type}"] < may_hold(caps.type.get(each.type, 1.0), places):
+        over_author = places_held[f"tier {each.tier}"] >= may_hold(caps.author.get(each.tier, 1.0), places)
+        if places_held[f"type {each.type}"] < may_hold(caps.type.get(each.type, 1.0), places) and not over_author:
             return at
         first_over_type_cap = at if first_over_type_cap is None else first_over_type_cap
     return first_over_type_cap
