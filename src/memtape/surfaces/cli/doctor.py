@@ -103,7 +103,7 @@ def _contents(memory: Any, checks: list[dict[str, Any]]) -> list[str]:
         if head.seq == 0:
             notes.append(f"agent {agent.id} has no observations yet: record ticks, fills or trades")
         elif not handle.ledger.trades(limit=1):
-            notes.append(f"agent {agent.id} has no trades yet: {head.seq} observations, none opened a position")
+            notes.append(f"agent {agent.id} has no trades now: its {head.seq} log rows opened none, or were taken back")
         elif handle.ledger.trades(limit=1, status="closed") and not handle.memories.affect_step_count():
             notes.append(f"agent {agent.id} has trades without memories: run memtape rebuild")
         notes += _venue(handle)

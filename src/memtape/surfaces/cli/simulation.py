@@ -86,6 +86,10 @@ def simulate(
         skipped_bars=source.skipped, batch=BATCH_TICKS,
     )  # fmt: skip
     figures = result.as_dict()
+    if source.symbol_from_name:
+        name = source.bars[0].symbol
+        fix = "If it is another one: --symbol XAUUSD, and another --agent"
+        figures["notes"] = [f"the file names no symbol: {name}, from its name. {fix}"]
     if report is not None:
         figures |= write_report(result, report)
     return figures | ({} if result.model is None else {"asked": result.model.rows()})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AliasChoices, Field, create_model
 
 from memtape.core.codec import plain
-from memtape.core.values import Key, Label, Line
+from memtape.core.values import Key, Label, Line, Time
 from memtape.documents.citations import Citation
 from memtape.documents.index import ModelCoverage, PendingFiles
 from memtape.errors import Invalid
@@ -39,6 +39,12 @@ class SearchDocuments(OfAgent):
     types: Annotated[list[Label], Field(max_length=16, description="only these source types; default: all")] = Field(
         default_factory=list
     )
+    path: Annotated[Line | None, Field(description="only this file or folder, or a pattern with *")] = None
+    since: Annotated[Time | None, Field(description="only documents from then on: date in the path, else of the file")] = None
+    until: Annotated[Time | None, Field(description="only documents up to then")] = None
+    half_life_days: Annotated[
+        float | None, Field(gt=0, le=36_500, description="a journal entry, log or note so old counts half; rules never fade")
+    ] = None
     min_score: Annotated[float, Field(ge=0, le=1, description="minimum score")] = 0.0
 
 
@@ -92,8 +98,9 @@ def search_documents(memory: Memory, ask: SearchDocuments, caller: Caller) -> Se
     """Search the agent's and the shared documents. Each passage has path, lines, hash and reason."""
     handle = agent_of(memory, ask)
     found = handle.documents.search(
-        ask.query, slot=ask.slot, limit=ask.limit, minimum=ask.min_score, types=ask.types, fusion=ask.fusion
-    )
+        ask.query, slot=ask.slot, limit=ask.limit, minimum=ask.min_score, types=ask.types, fusion=ask.fusion, path=ask.path or "",
+        since=ask.since, until=ask.until, half_life_days=ask.half_life_days,
+    )  # fmt: skip
     return SearchAnswer(
         agent=handle.agent.id, slot=found.slot,
         results=list(map(_hit, found.hits, handle.documents.records_of(found.hits), handle.documents.authors_of(found.hits))),
