@@ -304,9 +304,9 @@ def list_documents(memory: Memory, ask: ListDocuments, caller: Caller) -> Shelve
 class ReportsLike(OfAgent):
     """Which reports."""
 
-    path: Annotated[Line | None, Field(description="a report, from search_documents: those like it come first")] = None
+    path: Annotated[Line | None, Field(description="a report: those like it come first")] = None
     where: Annotated[
-        list[Line], Field(max_length=16, description="conditions, all exact: win_rate > 0.5, n = 20, symbol = BTC, strategy = x")
+        list[Line], Field(max_length=16, description="exact conditions: win_rate > 0.5, n = 20, symbol = BTC")
     ] = Field(default_factory=list)
     limit: Annotated[int, Field(ge=1, le=100, description="how many")] = 10
 
@@ -335,7 +335,7 @@ class ReportsAnswer(Answer):
 
 @operation(writes=False, columns=("path", "likeness", "alike_in", "strategy", "parameters", "symbols"))
 def find_similar_reports(memory: Memory, ask: ReportsLike, caller: Caller) -> ReportsAnswer:
-    """Find backtest reports like this one, by strategy, parameters, symbols, period and metrics, or by conditions."""
+    """Find backtest reports of any engine like this one, or by conditions on metrics and parameters."""
     handle = agent_of(memory, ask)
     if ask.path is None and not ask.where:
         raise Invalid("path", "is missing, and there is no condition", "Name a report, or conditions like win_rate > 0.5")
