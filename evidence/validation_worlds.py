@@ -1,14 +1,15 @@
 """Invented worlds for `memtape validate`: noise, dependent noise, a random walk, and an edge that depends on the situation.
 
 A world is walked through exactly the functions of the product: recall over columns as of each entry, the accounts, the verdict.
-Only the store is left out, because hundreds of worlds must be walked.
+Only the store is left out, because hundreds of worlds must be walked. `answer` saves what cannot change the answer.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import numpy as np
@@ -20,14 +21,17 @@ from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
 from memtape.core.recall.query import Query
 from memtape.core.recall.reference import Recalled
 from memtape.core.validation.approach_runs import Accounts
-from memtape.core.validation.approaches import EVIDENCE, Sizing
+from memtape.core.validation.approaches import BASELINE, EVIDENCE, SIZINGS, Sizing
 from memtape.core.validation.decisions import WalkedDecision
 from memtape.core.validation.judgement import Judgement, judge_approach
 from memtape.core.validation.look_ahead import look_ahead_signs
+from memtape.core.validation.resampling import ALPHA
+from memtape.core.validation.verdict import Answer
 from memtape.lab.validate.walk import Walker, WalkTerms
 
 TIMES = {"known_from", "known_to", "entry_at", "exit_at"}
 TRAIN_SHARE, SEED = 0.7, 20261118
+HOUR, LOOK_BACK, LONGEST = timedelta(hours=1), 48, 72
 GOOD_REGIMES = ("trending_up", "trending_down")
 
 
@@ -57,11 +61,31 @@ class ColumnMemory:
         return True
 
 
-def walked(episodes: Sequence[Episode]) -> list[WalkedDecision]:
-    """Returns the decisions of a world after its split."""
+@dataclass(slots=True)
+class LikelyMemory:
+    """A memory that is asked for evidence alone: every other question of a decision gets the same answer."""
+
+    memory: ColumnMemory
+    likely: Recalled | None = None
+
+    def recall(self, query: Query) -> Recalled:
+        """Returns the evidence of the decision's own situation."""
+        if query.limit or self.likely is None:
+            self.likely = self.memory.recall(replace(query, limit=0))
+        return self.likely
+
+    def claims_count(self, as_of: object) -> bool:
+        """Returns True: nobody else reported these trades."""
+        return True
+
+
+def walked(episodes: Sequence[Episode], evidence_alone: bool = False) -> list[WalkedDecision]:
+    """Returns the decisions of a world after its split; with `evidence_alone` only their evidence is true."""
     ordered = sorted(episodes, key=lambda e: (e.entry_at, e.id))
     split = ordered[int(TRAIN_SHARE * len(ordered))].entry_at
-    walker = Walker(ColumnMemory.of(ordered), WalkTerms(split=split, embargo=timedelta(0), source="stop", vary=False))
+    memory = ColumnMemory.of(ordered)
+    terms = WalkTerms(split=split, embargo=timedelta(0), source="stop", vary=False)
+    walker = Walker(LikelyMemory(memory) if evidence_alone else memory, terms)
     found = [walker.decide(e) for e in ordered if e.entry_at >= split]
     return [decision for decision in found if decision is not None]
 
@@ -73,6 +97,17 @@ def judged(episodes: Sequence[Episode], name: str = EVIDENCE, extra: dict[str, S
     runs = {each: accounts.run(sizing) for each, sizing in sizings.items()}
     signs = look_ahead_signs(episodes, [e.pnl_r or 0.0 for e in episodes])
     return judge_approach(name, accounts, runs, sizings, np.random.default_rng(SEED), look_ahead=signs)
+
+
+def answer(episodes: Sequence[Episode]) -> Answer:
+    """Returns the answer of `judged` for evidence, sooner: whatever fails one of the first gates needs no other approach."""
+    accounts = Accounts(walked(episodes, evidence_alone=True), 10_000.0)
+    sizings = {name: SIZINGS[name] for name in (BASELINE, EVIDENCE)}
+    runs = {name: accounts.run(sizing) for name, sizing in sizings.items()}
+    signs = look_ahead_signs(episodes, [e.pnl_r or 0.0 for e in episodes])
+    found = judge_approach(EVIDENCE, accounts, runs, sizings, np.random.default_rng(SEED), look_ahead=signs)
+    first = (found.pair.by_moment.p_value, found.pair.by_week.p_value, found.pair.permutation_p)
+    return judged(episodes).verdict.answer if max(first) <= ALPHA else found.verdict.answer
 
 
 # --- worlds ------------------------------------------------------------------------------------------------------------------
@@ -95,6 +130,33 @@ def random_walk(chance: random.Random, trades: Sequence[Episode]) -> list[float]
                 break
         found.append(max(-1.0, min(2.0, price)))
     return found
+
+
+def labels_of_the_walk(seed: str, trades: int = 700) -> list[Episode]:
+    """Returns trades on one random walk, with regimes that its last 48 hours show: known at the entry, and of no use.
+
+    Volatility comes in waves, trades last up to three days and overlap, and each ends at -1R, at +2R or after its time.
+    """
+    chance = random.Random(f"walk {seed}")
+    found = World("validate: a walk", lambda _, some: [0.0] * len(some), about(2, 5), (trades, trades)).history(seed)
+    start, wave, path = found[0].entry_at, 1.0, [0.0]
+    for _ in range(int((found[-1].entry_at - start) / HOUR) + LOOK_BACK + LONGEST + 1):
+        wave = min(max(wave * math.exp(chance.gauss(0, 0.05)), 0.3), 3.0)
+        path.append(path[-1] + chance.gauss(0, wave))
+    return [_on_the_walk(e, path, int((e.entry_at - start) / HOUR) + LOOK_BACK) for e in found]
+
+
+def _on_the_walk(e: Episode, path: Sequence[float], at: int) -> Episode:
+    spread = float(np.std(np.diff(path[at - LOOK_BACK : at + 1])))
+    trend = (path[at] - path[at - LOOK_BACK]) / (spread * math.sqrt(LOOK_BACK))
+    regime = "trending_up" if trend > 0.7 else "trending_down" if trend < -0.7 else "ranging"
+    side, ended, r = 1 if e.side == "long" else -1, at, 0.0
+    while ended < at + LONGEST and -1.0 < r < 2.0:
+        ended += 1
+        r = side * (path[ended] - path[at]) / (3.0 * spread)
+    r, hours = min(max(r, -1.0), 2.0), ended - at
+    exit_at = e.entry_at + hours * HOUR
+    return e._replace(regime=regime, exit_at=exit_at, known_from=exit_at, pnl_r=r, pnl_usd=100 * r, hold_minutes=60.0 * hours)
 
 
 def regime_of_the_exit(episodes: Sequence[Episode]) -> list[Episode]:

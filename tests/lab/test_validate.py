@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from memtape.core.validation.adaptation import drawdown_recovery, regime_lag
 from memtape.core.validation.approach_runs import Accounts
 from memtape.core.validation.approaches import SIZINGS, SizingAccount
 from memtape.core.validation.daily import draw_weeks, week_grid
@@ -100,6 +102,49 @@ def test_a_sizing_that_asks_for_the_outcome_is_refused(trades):
         validate_history(HistorySource(files=(trades,)), options)
 
 
+def test_a_sizing_cannot_write_its_own_account(trades):
+    def forger(decision: WalkedDecision, account: SizingAccount) -> float:
+        account.equity = account.peak = 1e9
+        return 0.01
+
+    found = validate_history(HistorySource(files=(trades,)), ValidateOptions(vary=False, resamples=50, approaches={"forger": forger}))
+    assert found["own_risk"]["forger"] == found["own_risk"]["fixed_risk"]
+
+
+@pytest.mark.parametrize(("size", "message"), [(None, "gave the size None"), ("0.01", "gave the size 0.01")])
+def test_a_sizing_that_gives_no_number_is_refused(trades, size, message):
+    options = ValidateOptions(vary=False, resamples=50, approaches={"odd": lambda decision, account: size})
+    with pytest.raises(Invalid, match=message):
+        validate_history(HistorySource(files=(trades,)), options)
+
+
+def test_a_sizing_that_throws_dice_is_refused(trades):
+    dice = Random(1)
+    options = ValidateOptions(vary=False, resamples=50, approaches={"dice": lambda decision, account: dice.random()})
+    with pytest.raises(Invalid, match="other sizes when it was asked again"):
+        validate_history(HistorySource(files=(trades,)), options)
+
+
+def test_a_size_by_the_number_of_trades_known_has_learned_nothing_from_outcomes(trades):
+    def by_count(decision: WalkedDecision, account: SizingAccount) -> float:
+        return 0.0001 * decision.known + 0.0001 * decision.evidence.n_eff
+
+    found = validate_history(HistorySource(files=(trades,)), ValidateOptions(vary=False, resamples=50, approaches={"by_count": by_count}))
+    gates = {gate["name"]: gate["holds"] for gate in found["user_verdicts"]["by_count"]["gates"]}
+    assert gates["sizes vary"] and not gates["sizes depend on outcomes"]
+
+
+def test_a_time_of_the_split_without_a_zone_is_utc(trades):
+    with opened_history(HistorySource(files=(trades,))) as history:
+        for text in ("2025-02-01", "2025-02-01T00:00:00", "2025-02-01 00:00", "2025-02-01T02:00:00+02:00"):
+            assert split_moment(history.episodes, text) == datetime(2025, 2, 1, tzinfo=UTC)
+
+
+def test_one_decision_after_the_split_is_too_few_and_says_so(trades, recwarn):
+    found = validate_history(HistorySource(files=(trades,)), ValidateOptions(split="0.99", vary=False, resamples=50))
+    assert found["sentence"].startswith("It cannot be told whether memory helps (1 decision):") and not recwarn.list
+
+
 def test_two_runs_a_pool_and_a_resumed_run_give_the_same_numbers(trades, tmp_path):
     source = HistorySource(files=(trades,))
     first = validate_history(source, QUICK)
@@ -174,11 +219,16 @@ def test_the_first_line_is_the_verdict(trades):
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        (trade_rows(12), [], "there are 12 closed trades. At least 30"),
+        (trade_rows(12), [], "it has 12 closed trades. At least 30"),
         (trade_rows(60), ["--split", "2031-01-01"], "--split: no trade was entered after it"),
         (trade_rows(60), ["--split", "2001-01-01"], "--split: no trade ended before it"),
         (trade_rows(60), ["--split", "1.5"], "is no share between 0 and 1"),
+        (trade_rows(60), ["--split", "2025-13-99"], "'2025-13-99' is neither a share nor a time"),
         (trade_rows(60), ["--embargo", "-1"], "--embargo: -1.0 is below zero"),
+        (trade_rows(60), ["--embargo", "nan"], "--embargo: nan hours are no embargo"),
+        (trade_rows(60), ["--embargo", "1e9"], "hours are no embargo"),
+        (trade_rows(60), ["--starting-equity", "nan"], "--starting-equity: nan is not above zero"),
+        (trade_rows(60), ["--seed", "-1"], "--seed: -1 is below zero"),
         (trade_rows(60), ["--engine", "magic"], "there is no engine 'magic'"),
         (trade_rows(60), ["--approach", "nothing"], "names no function"),
         (trade_rows(60), ["--approach", "no_such_module:size"], "cannot be loaded"),
@@ -231,12 +281,14 @@ def test_a_function_of_a_file_is_an_approach(tmp_path):
     assert name == "half" and callable(sizing) and name not in SIZINGS
 
 
-def decision(r: float, place: int, *, top_won: int = 0, top_lost: int = 0) -> WalkedDecision:
+def decision(
+    r: float, place: int, *, top_won: int = 0, top_lost: int = 0, group: str = "", symbol: str = "XAUUSD", regime: str | None = None,
+) -> WalkedDecision:  # fmt: skip
     """A decision of a day, with memories that won and lost."""
     entry = START + timedelta(days=place)
     return WalkedDecision(
-        id=f"d{place:03}", group="", symbol="XAUUSD", side="long", strategy="one", entry_at=entry, exit_at=entry + timedelta(hours=1),
-        r=r, pnl_usd=r, risk_usd=1.0, regime=None, volatility=None, session=None, hold_minutes=60.0, known=10, base_rate=0.7,
+        id=f"d{place:03}", group=group, symbol=symbol, side="long", strategy="one", entry_at=entry, exit_at=entry + timedelta(hours=1),
+        r=r, pnl_usd=r, risk_usd=1.0, regime=regime, volatility=None, session=None, hold_minutes=60.0, known=10, base_rate=0.7,
         predicted=None, simple=0.0, recent=0.0, literal=(0.0, 0.0, 0.0), evidence=SizeSums(0.0), variants={}, top_won=top_won,
         top_lost=top_lost,
     )  # fmt: skip
@@ -247,6 +299,29 @@ def test_an_account_loses_no_more_than_it_has_and_a_ruined_approach_is_halved_un
     ruined = accounts.run(lambda decision, account: 0.5)
     assert ruined.ruined and ruined.ending_equity == 0.0 and ruined.sizes.tolist() == [0.5, 0.0, 0.0, 0.0]
     assert accounts.surviving_sizes(lambda decision, account: 0.5, ruined).tolist() == [0.25] * 4
+
+
+def test_two_accounts_recover_as_the_sum_of_their_money():
+    # One account stays below its peak from its second trade on; together they are above theirs again at the fourth.
+    rows = [decision(r, place, group=group) for place, (r, group) in enumerate([(1, "a"), (-10, "a"), (11, "b"), (0.5, "b"), (1, "b")])]
+    run = Accounts(rows, 1000.0).run(lambda decision, account: 0.01)
+    equity = np.array([run.starting_equity, *(at for _, at in run.path)])
+    below = equity < np.maximum.accumulate(equity)
+    grid = week_grid(rows)
+    inputs = MetricInputs(rows, grid, draw_weeks(grid, np.random.default_rng(1), 50), frozenset(), 1)
+    assert below.tolist() == [False, False, True, False, False, False]
+    assert drawdown_recovery(inputs, run).value == 1.0
+
+
+def test_a_regime_changes_within_a_symbol_and_not_between_two():
+    rows = [
+        decision(1.0, place, symbol=symbol, regime="ranging" if symbol == "EURUSD" else "volatile")
+        for place, symbol in enumerate(["EURUSD"] * 12 + ["XAUUSD"] * 12)
+    ]
+    grid = week_grid(rows)
+    inputs = MetricInputs(rows, grid, draw_weeks(grid, np.random.default_rng(1), 50), frozenset(), 1)
+    found = regime_lag(inputs, np.full(24, 0.01))
+    assert found.n == 0 and "none changes" in found.note
 
 
 def test_a_recall_that_always_shows_winners_is_often_right_and_foretells_nothing():

@@ -41,6 +41,12 @@ def result_of(asked: Any) -> dict[str, Any]:
     return json.loads(content if isinstance(content, str) else content[0]["text"])
 
 
+def offered_by(asked: Any) -> set[str]:
+    """The tools of memtape that a request shows to the model."""
+    names = [tool["name"] for tool in asked.body.get("tools", [])]
+    return {name.removeprefix("mcp__memtape__") for name in names if name.startswith("mcp__memtape__")}
+
+
 def test_claude_code_makes_the_loop_with_the_block_that_connect_wrote(
     server: ClaudeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,9 +71,16 @@ def test_claude_code_makes_the_loop_with_the_block_that_connect_wrote(
         }
         return calls("record_decision", decision)
 
-    # Claude Code shows a model the tools of a server when it searches for them.
-    search = Calls((("ToolSearch", {"query": "memtape", "max_results": 20}),), tokens=TOKENS)
-    server.plays(search, calls("get_brief", {"symbol": "BTC"}), decides, calls("remember_trade", TRADE), says("Done for today."))
+    steps = iter((calls("get_brief", {"symbol": "BTC"}), decides, calls("remember_trade", TRADE), says("Done for today.")))
+
+    def trades(asked: Any) -> Any:
+        # Claude Code shows a model the tools of a server when it searches for them and the server is connected.
+        if not offered_by(asked):
+            return Calls((("ToolSearch", {"query": "memtape", "max_results": 20}),), tokens=TOKENS)
+        step = next(steps)
+        return step(asked) if callable(step) else step
+
+    server.plays(trades)
     # PATH without memtape, and the store of nobody: only what the block says counts.
     environment = environment_at(server, home) | {"PATH": "/usr/bin:/bin"}
     done = subprocess.run(
@@ -75,10 +88,8 @@ def test_claude_code_makes_the_loop_with_the_block_that_connect_wrote(
         cwd=project, env=environment, input="Trade.", capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    offered = {
-        tool["name"].removeprefix("mcp__memtape__") for tool in server.asked[1].body["tools"] if "mcp__memtape__" in tool["name"]
-    }
-    assert {"get_brief", "record_decision", "remember_trade"} <= offered, server.tool_results(1)
+    offered = offered_by(server.asked[-1])
+    assert {"get_brief", "record_decision", "remember_trade"} <= offered, server.tool_results()
     assert not {"delete_agent", "observe_fill"} & offered, "a model trades for its agent and does not run the desk"
     assert not any(one.get("is_error") for one in server.tool_results()), server.tool_results()
     with memtape.open(str(store)) as memory:

@@ -7,7 +7,7 @@ overlap do not know each other's results. An account cannot lose more than it ha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import heappop, heappush
 
@@ -58,7 +58,7 @@ def run_account(decisions: Sequence[WalkedDecision], sizing: Sizing, starting_eq
         while held and held[0][0] <= decision.entry_at:
             close(heappop(held)[2])
         if account.equity > 0:
-            sizes[place] = _checked(sizing(decision.before_outcome(), account))
+            sizes[place] = _checked(sizing(decision.before_outcome(), replace(account)))
             risks[place] = sizes[place] * account.equity
             pnl[place] = risks[place] * decision.r
         heappush(held, (decision.exit_at, decision.id, place))
@@ -86,7 +86,7 @@ def pooled_runs(parts: Sequence[tuple[Sequence[int], AccountRun]], n: int) -> Ac
     return AccountRun(sizes, pnl, risks, tuple(path), starting, any(run.ruined for _, run in parts))
 
 
-def _checked(size: float) -> float:
-    if not size >= 0:  # NaN too
+def _checked(size: object) -> float:
+    if not isinstance(size, int | float | np.number) or not size >= 0:  # NaN too
         raise Invalid("approach", f"gave the size {size}", "Return a share of equity of 0 or more")
-    return min(size, MAX_RISK)
+    return min(float(size), MAX_RISK)

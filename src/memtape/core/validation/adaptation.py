@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from memtape.core.validation.account import AccountRun
 from memtape.core.validation.daily import rolling_sharpe
-from memtape.core.validation.decisions import WalkedDecision
 from memtape.core.validation.figures import TRADE_RESAMPLES, Measured, MetricInputs, central_interval
 from memtape.core.validation.resampling import Floats, Ints, cluster_bootstrap
 
@@ -31,9 +31,12 @@ def rolling_spread(inputs: MetricInputs, returns: Floats, drawn: Floats) -> Meas
     return Measured(float(np.std(values, ddof=1)), len(values), central_interval(np.array(spreads)), note)
 
 
-def regime_changes(decisions: Sequence[WalkedDecision]) -> list[int]:
-    """Returns where a regime begins that lasts for at least three trades, after ten trades."""
-    labels = [decision.regime for decision in decisions]
+def regime_changes(labels: Sequence[str | None]) -> list[int]:
+    """Returns where a regime begins that lasts for at least three trades, after ten trades.
+
+    >>> regime_changes(["ranging"] * 10 + ["volatile"] * 3), regime_changes(["ranging"] * 10 + ["volatile"] * 2 + [None])
+    ([10], [])
+    """
     return [
         at
         for at in range(LAG_BEFORE, len(labels) - LAG_STAYS + 1)
@@ -46,18 +49,25 @@ def regime_changes(decisions: Sequence[WalkedDecision]) -> list[int]:
 
 def regime_lag(inputs: MetricInputs, sizes: Floats) -> Measured:
     """The median number of trades after a change of regime until a size differs from the usual by a fifth."""
-    changes = regime_changes(inputs.decisions)
+    # Each symbol has regimes of its own and each group has a memory of its own: only within both does a regime change.
+    streams: dict[tuple[str, str], list[int]] = {}
+    for place, decision in enumerate(inputs.decisions):
+        streams.setdefault((decision.group, decision.symbol), []).append(place)
+    found: list[float] = []
+    for places in streams.values():
+        starts = regime_changes([inputs.decisions[place].regime for place in places])
+        own = sizes[places]
+        found += [_lag(own, at, end) for at, end in pairwise([*starts, len(own)])]
+    changes, lags = len(found), np.array(found)
     if not changes:
         return Measured(None, 0, None, "no regime is known, or none changes: give bars")
-    ends = [*changes[1:], len(sizes)]
-    lags = np.array([_lag(sizes, at, end) for at, end in zip(changes, ends, strict=True)])
     reacted = lags[np.isfinite(lags)]
     if not len(reacted):
-        return Measured(None, len(changes), None, f"never reacts to {len(changes)} changes")
+        return Measured(None, changes, None, f"never reacts to {changes} changes")
     chance = inputs.chance("lag")
     drawn = np.array([float(np.median(chance.choice(reacted, len(reacted)))) for _ in range(TRADE_RESAMPLES)])
-    note = f"trades; reacts to {len(reacted)} of {len(changes)} changes"
-    return Measured(float(np.median(reacted)), len(changes), central_interval(drawn), note)
+    note = f"trades; reacts to {len(reacted)} of {changes} changes"
+    return Measured(float(np.median(reacted)), changes, central_interval(drawn), note)
 
 
 def _lag(sizes: Floats, at: int, end: int) -> float:
@@ -70,7 +80,12 @@ def _lag(sizes: Floats, at: int, end: int) -> float:
 
 def drawdown_recovery(inputs: MetricInputs, run: AccountRun) -> Measured:
     """The most trades in a row that equity stayed below its peak."""
-    growth = run.sizes * inputs.outcomes
+    # The account as a whole: with several groups a trade moves their sum by its share alone.
+    decisions = inputs.decisions
+    order = np.array(sorted(range(len(decisions)), key=lambda at: (decisions[at].exit_at, decisions[at].group, decisions[at].id)))
+    before = run.starting_equity + np.concatenate([[0.0], np.cumsum(run.pnl[order])[:-1]])
+    growth = np.zeros(len(decisions))
+    growth[order] = np.divide(run.pnl[order], before, out=np.zeros(len(order)), where=before > 0)
 
     def longest(rows: Ints) -> float:
         path = np.concatenate([[0.0], np.cumsum(np.log1p(np.maximum(growth[rows], -0.999999)))])
@@ -78,9 +93,8 @@ def drawdown_recovery(inputs: MetricInputs, run: AccountRun) -> Measured:
         edges = np.flatnonzero(np.diff(np.concatenate([[0], below.astype(np.int8), [0]])))
         return float((edges[1::2] - edges[::2]).max()) if len(edges) else 0.0
 
-    order = np.argsort([decision.exit_at.timestamp() for decision in inputs.decisions], kind="stable")
     if not run.sizes.any():
         return Measured(None, 0, None, "no trade")
     interval = cluster_bootstrap(inputs.weeks(), longest, inputs.chance("recovery"), TRADE_RESAMPLES)
     still = "; not recovered at the end" if run.ending_equity < max([run.starting_equity, *(e for _, e in run.path)]) else ""
-    return Measured(longest(order.astype(np.int64)), len(run.sizes), interval, f"trades below the peak{still}")
+    return Measured(longest(order), len(run.sizes), interval, f"trades below the peak{still}")

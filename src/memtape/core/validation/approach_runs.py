@@ -11,6 +11,7 @@ from memtape.core.statistics import mean
 from memtape.core.validation.account import AccountRun, Floats, pooled_runs, run_account
 from memtape.core.validation.approaches import FIXED_RISK, SIZINGS, Sizing, fixed_lot
 from memtape.core.validation.decisions import WalkedDecision
+from memtape.errors import Invalid
 
 MIN_SURVIVING_SHARE = 1 / 1024
 
@@ -35,6 +36,11 @@ class Accounts:
         equity = self.starting_equity / len(groups)
         parts = [(places, run_account([self.decisions[at] for at in places], sizing, equity)) for places in groups]
         return parts[0][1] if len(parts) == 1 else pooled_runs(parts, len(self.decisions))
+
+    def check_repeatable(self, name: str, sizing: Sizing) -> None:
+        """Refuses a sizing that gives other sizes when it is asked again: no figure of it could be told from chance."""
+        if not np.array_equal(self.run(sizing).sizes, self.run(sizing).sizes):
+            raise Invalid("approach", f"{name} gave other sizes when it was asked again", "Use nothing but decision and account")
 
     def surviving_sizes(self, sizing: Sizing, run: AccountRun) -> Floats:
         """Returns the sizes of an approach. One that is ruined at its own risk is halved until it lives to the end."""

@@ -100,6 +100,8 @@ def redrawn(grid: WeekGrid, returns: Floats, draws: NDArray[np.int64]) -> Floats
 
 def sharpe_of_rows(rows: Floats, days_per_year: int) -> Floats:
     """Returns the annualised Sharpe ratio of each row; NaN where returns never vary."""
+    if rows.shape[1] < 2:
+        return np.full(len(rows), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = rows.std(axis=1, ddof=1)
         found: Floats = np.where(spread > 1e-15, rows.mean(axis=1) / spread * math.sqrt(days_per_year), np.nan)

@@ -33,13 +33,17 @@ SIZE_VARIANTS: Mapping[str, EvidenceRule] = {
 
 
 def looks_at_outcomes(accounts: Accounts, sizing: Sizing, run: AccountRun, chance: np.random.Generator) -> bool:
-    """Returns True if the sizes change when outcomes, and with them all that memory says, are shuffled among the decisions."""
+    """Returns True if the sizes change when outcomes, and what memory says of them, are shuffled among the decisions.
+
+    How many trades memory knows stays where it was: it says nothing of how any of them ended.
+    """
     order = chance.permutation(len(accounts.decisions)).tolist()
     shuffled = [
         replace(
             one, r=other.r, predicted=other.predicted, simple=other.simple, recent=other.recent, literal=other.literal,
-            evidence=other.evidence, variants=other.variants, top_won=other.top_won, top_lost=other.top_lost,
-            base_rate=other.base_rate, known=other.known,
+            evidence=replace(other.evidence, n_eff=one.evidence.n_eff),
+            variants={each: replace(sums, n_eff=one.variants[each].n_eff) for each, sums in other.variants.items()},
+            top_won=other.top_won, top_lost=other.top_lost, base_rate=other.base_rate,
         )
         for one, other in zip(accounts.decisions, (accounts.decisions[at] for at in order), strict=True)
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -11,6 +12,8 @@ from typing import Any, cast
 
 from memtape.core.validation.approaches import TITLES, Sizing
 from memtape.errors import Invalid
+
+MAX_EMBARGO_HOURS = 8784.0  # a year
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +37,14 @@ class ValidateOptions:
         """Raises `Invalid` for options that make no sense."""
         if self.embargo_hours < 0:
             raise Invalid("embargo", f"{self.embargo_hours} is below zero", "Give hours of 0 or more")
-        if self.starting_equity <= 0:
+        if not self.embargo_hours <= MAX_EMBARGO_HOURS:
+            raise Invalid("embargo", f"{self.embargo_hours} hours are no embargo", "Give hours of 0 to a year")
+        if not 0 < self.starting_equity < math.inf:
             raise Invalid(
                 "starting_equity", f"{self.starting_equity} is not above zero", "Give the equity that accounts start with"
             )
+        if self.seed < 0:
+            raise Invalid("seed", f"{self.seed} is below zero", "Give a whole number of 0 or more")
         if self.resamples < 50:
             raise Invalid("resamples", f"{self.resamples} are too few for an interval", "Give 50 or more")
         for name in self.approaches:

@@ -7,6 +7,7 @@ that are done are kept as files if a folder is given: an interrupted run goes on
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -39,6 +40,7 @@ P = TypeVar("P", bound=NumberedPart)
 Q = TypeVar("Q", bound=NumberedPart, contravariant=True)
 PART_DECISIONS = 100
 MAX_TRIES = 3
+RAY_START_SECONDS = "300"  # a busy machine needs more than the 60 that Ray waits for itself
 Progress = Callable[[int, int], object]
 TIMES = ("entry_at", "exit_at")
 
@@ -217,15 +219,22 @@ def _on_ray(
         raise Invalid("engine", "Ray is not installed", "Install it: pip install 'memtape[ray]', or use --engine pool") from None
     started = not ray.is_initialized()
     if started:
+        os.environ.setdefault("RAY_raylet_start_wait_time_s", RAY_START_SECONDS)
         options = {"num_cpus": workers, "include_dashboard": False} if address is None else {"address": address}
-        ray.init(logging_level="ERROR", log_to_driver=False, **options)
+        try:
+            ray.init(logging_level="ERROR", log_to_driver=False, **options)
+        except (ConnectionError, ValueError) as error:
+            raise Invalid("address", f"no Ray cluster answers at {address}: {error}", "Start one with ray start --head") from None
     try:
-        task = ray.remote(max_retries=MAX_TRIES)(work)
+        task = ray.remote(max_retries=MAX_TRIES - 1)(work)
         waiting = {task.remote(part): part for part in parts}
         while waiting:
             done, _ = ray.wait(list(waiting), num_returns=1)
             part = waiting.pop(done[0])
-            finished(part, ray.get(done[0]))
+            try:
+                finished(part, ray.get(done[0]))
+            except ray.exceptions.WorkerCrashedError:
+                raise EngineLost(number=part.number, tries=MAX_TRIES) from None
     finally:
         if started:
             ray.shutdown()

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from typing import Any, cast
 
 import numpy as np
 
-from memtape.core.codec import canonical_plain, digest, read_time, time_text
+from memtape.core.codec import canonical_plain, digest, time_text
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.outcome_units import OutcomeUnit
 from memtape.core.statistics import mean
@@ -64,8 +64,8 @@ def validate_history(source: HistorySource, options: ValidateOptions) -> dict[st
 def _validated(history: ValidatedHistory, options: ValidateOptions) -> dict[str, Any]:
     episodes = history.episodes
     if len(episodes) < MIN_TRADES:
-        fix = f"At least {MIN_TRADES} closed trades are needed"
-        raise Invalid("file" if "file" in history.names else "agent", f"there are {len(episodes)} closed trades", fix)
+        what, n = "file" if "file" in history.names else "agent", len(episodes)
+        raise Invalid(what, f"it has {n} closed trade{'' if n == 1 else 's'}", f"At least {MIN_TRADES} are needed")
     split = split_moment(episodes, options.split)
     unit = run_unit(episodes, split, history.claims_count)
     if unit.source is None:
@@ -97,7 +97,7 @@ def split_moment(episodes: Sequence[Episode], given: str | None) -> datetime:
             raise Invalid("split", f"{given} is no share between 0 and 1", "Write 0.7, or a time like 2025-01-01")
         split = episodes[min(int(share * len(episodes)), len(episodes) - 1)].entry_at
     else:
-        split = read_time(given if "T" in given else f"{given}T00:00:00Z")
+        split = _time(given)
     problems = []
     if not any(e.exit_at <= split for e in episodes):
         problems.append(("no trade ended before it", f"The first trade ended at {time_text(min(e.exit_at for e in episodes))}"))
@@ -106,6 +106,15 @@ def split_moment(episodes: Sequence[Episode], given: str | None) -> datetime:
     for problem, fix in problems:
         raise Invalid("split", problem, fix)
     return split
+
+
+def _time(text: str) -> datetime:
+    """Returns a time as a person writes it; without a zone it is UTC, on every machine."""
+    try:
+        read = datetime.fromisoformat(text)
+        return (read if read.tzinfo is not None else read.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise Invalid("split", f"'{text}' is neither a share nor a time", "Write 0.7, or a time like 2025-01-01") from None
 
 
 def _share(text: str) -> float | None:
@@ -125,6 +134,8 @@ def study_decisions(
 ) -> dict[str, Any]:
     """Returns the accounts, metrics, claims, sensitivity and verdicts of walked decisions."""
     accounts = Accounts(decisions, options.starting_equity)
+    for name, sizing in options.approaches.items():
+        accounts.check_repeatable(name, sizing)
     sizings = accounts.all_sizings(options.approaches)
     runs = {name: accounts.run(sizing) for name, sizing in sizings.items()}
     sizes = {name: accounts.surviving_sizes(sizings[name], run) for name, run in runs.items()}

@@ -33,7 +33,7 @@ PERCENT = {"max_drawdown", "ghpr", "mean_risk", "skipped_unfavourable"}
 def verdict_line(result: Mapping[str, Any]) -> str:
     """Returns the verdict in one sentence."""
     verdict, data = result["verdict"], result["data"]
-    n = f"{data['decisions']:,} decisions"
+    n = f"{data['decisions']:,} decision{'' if data['decisions'] == 1 else 's'}"
     per_trade = f"{verdict['difference']:+.2f}R per trade at equal risk"
     if verdict["answer"] == "helps":
         gained = result["own_risk"][EVIDENCE]["net_pnl"]["interval"]
