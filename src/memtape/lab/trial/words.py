@@ -47,10 +47,14 @@ def trial_terminal(result: Mapping[str, Any]) -> dict[str, Any]:
     period = f"{data['bars']:,} bars of {', '.join(data['symbols'])}, {data['first'][:10]} to {data['last'][:10]}"
     return {
         "power": result["power"],
-        "basis": f"{period}; {result['settings']['seeds']} seeds; figures of an arm are means over seeds",
+        "basis": f"{period}; {_seeds(result['settings']['seeds'])}",
         "arms": arms, "comparisons": pairs, "said_and_done": list(checks.values()), "look_ahead": result["look_ahead"],
         "notes": result["notes"],
     }  # fmt: skip
+
+
+def _seeds(n: int) -> str:
+    return "1 seed" if n == 1 else f"{n} seeds; figures of an arm are means over them"
 
 
 def _number(value: float | None, digits: int, scale: float = 1.0) -> str | None:
