@@ -14,7 +14,7 @@ from pathlib import Path
 
 from evidence.figures import Figure, Scale
 
-STUDIES: tuple[str, ...] = ("briefs", "lessons", "beliefs", "drift", "recall")
+STUDIES: tuple[str, ...] = ("briefs", "lessons", "beliefs", "drift", "recall", "trials")
 HEADER = "| figure | value | n | bar | compared with | kept |\n|---|---|---|---|---|---|"
 DOCUMENT = Path(__file__).parents[1] / "docs" / "evidence.md"
 INTRODUCTION = """# Evidence
