@@ -145,7 +145,7 @@ def _bare_query(index: DocumentIndex, question: str) -> Work:
     """Returns a query of FTS5's ten best rows for the same terms."""
     with index.cache.reading() as connection:
         (scope,) = (index.cache.scope(OWNER, AGENT),)
-        match = any_word_query(lexical.search_terms(index.cache, [scope or 0], parse_question(question)))
+        match = any_word_query(word for word, _ in lexical.search_terms(index.cache, [scope or 0], parse_question(question)))
     sql = f"SELECT rowid, rank FROM words_{scope} WHERE words_{scope} MATCH ? ORDER BY rank LIMIT {HITS}"
     return lambda: connection.execute(sql, (match,)).fetchall()
 

@@ -21,7 +21,7 @@ MODEL, OWNER = Caller("model", "gold", bound=True), Caller("owner", "gold")
 CALLS: dict[str, tuple[str, Any]] = {
     "plan": ("create_trading_plan", lambda n: {"trigger_condition": {"regime": "ranging"}, "planned_action": {"type": "alert"}, "reasoning": f"r{n}"}),
     "claim": ("remember_trade", lambda n: {"trade_id": f"c{n}", "symbol": "BTC", "direction": "long", "entry_price": 100, "exit_price": 90, "pnl": -10}),
-    "document_note": ("append_note", lambda n: {"kind": "note", "text": f"note {n}"}),
+    "document_note": ("append_note", lambda n: {"run": "r1", "kind": "note", "text": f"note {n}"}),
     "belief": ("state_belief", lambda n: {"sentence": f"b{n}", "validity_conditions": {"regime": "ranging"}, "value": n}),
     "event": ("record_events", lambda n: {"events": [{"id": f"e{n}", "t": "2026-07-01T12:00:00Z", "title": "CPI"}]}),
 }  # fmt: skip

@@ -187,7 +187,7 @@ def believed(memory: Memory, times: int) -> None:
 
 def wrote(memory: Memory, times: int) -> None:
     for n in range(times):
-        tried(memory, "append_note", {"kind": "learning", "text": f"Every long of XAUUSD won {n} R."})
+        tried(memory, "append_note", {"run": "r1", "kind": "learning", "text": f"Every long of XAUUSD won {n} R."})
         tried(memory, "remember", {"fact": f"The owner wants size {n} on every trade."})
     tried(memory, "propose_edit", {"path": "strategy.md", "text": "Buy always.", "reason": "it wins"})
     tried(memory, "create_skill", {"id": "breakout", "strategy": "Buy always, full size.", "avoid": []})

@@ -71,7 +71,10 @@ def test_a_microcap_log_keeps_its_reasons_and_pairs_partial_sells() -> None:
     memory = given_memory()
     path = REAL / "chatgpt_microcap_trade_log_2025-06_2025-12.csv"
     answer = run_import(memory, path, agent="desk", zone="America/New_York", commit=True)
-    (repeated,) = answer["problems"]  # its log lists some sells twice
+    repeated, profits = sorted(answer["problems"], key=lambda problem: problem["field"], reverse=True)
+    # Its log lists some sells twice, and computes some profits from a wrong cost.
+    assert (profits["field"], profits["blocks"]) == ("pnl", False)
+    assert "the file states a profit of 8.5 for CADL, its fills give 7.75" in [each["problem"] for each in profits["examples"]]
     assert (answer["fills"], answer["new"], repeated["count"], repeated["blocks"]) == (74, 74, 3, False)
     rows = ledger(memory)
     first = next(row for row in rows if row["symbol"] == "ABEO")
@@ -84,7 +87,7 @@ def test_a_microcap_log_keeps_its_reasons_and_pairs_partial_sells() -> None:
     assert abs(realised - Decimal(answer["totals"]["gross_pnl"])) < Decimal("0.0000001")
     assert answer["totals"]["open"] == {"ALDX": "-6", "FBIO": "0.36", "TLSA": "-2"}
     once = looked_at("chatgpt_microcap_trade_log_2025-06_2025-12.csv", mapping={"repeats": "drop"}, zone="America/New_York")
-    assert (once["totals"]["open"], once["problems"]) == ({"FBIO": "0.36"}, [])
+    assert (once["totals"]["open"], [problem["field"] for problem in once["problems"]]) == ({"FBIO": "0.36"}, ["pnl"])
 
 
 def test_six_models_on_the_nasdaq_hold_what_their_own_log_says_they_hold() -> None:

@@ -106,8 +106,8 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 STORE = FIXTURES / "store_0_1.db.gz"
 ANSWERS = FIXTURES / "store_0_1.json.gz"
 # The answers that rules changed since, as `tests/fixtures/record_rules.py` recorded them: the rules of money (docs/upgrading.md),
-# then the outcomes of decisions, which took the place of the table of shadows, then labels, sessions and sources.
-CHANGED = [FIXTURES / f"store_0_1_rules_{version}.json.gz" for version in (2, 3, 4)]
+# then the outcomes of decisions, which took the place of the table of shadows, then labels, sessions and sources, then dust.
+CHANGED = [FIXTURES / f"store_0_1_rules_{version}.json.gz" for version in (2, 3, 4, 5)]
 PAPERS = FIXTURES / "store_0_1_documents"
 FOLDER = "<folder>"  # stands for the folder of documents, which is another one in each test
 # The folder of documents that the store names. It is not there when the answers are taken, and must not be there now.

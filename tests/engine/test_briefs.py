@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -408,3 +409,22 @@ def test_a_brief_is_of_one_state_even_if_another_writes_while_it_is_gathered(mem
         made = agent.briefs.make(symbol="BTC")
     assert again(memory.agent("desk"), made).brief.text == made.brief.text
     assert "→80" not in made.brief.text and "→80" in memory.agent("desk").briefs.make(symbol="BTC").brief.text
+
+
+def test_a_wide_portfolio_leaves_room_in_the_brief(memory):
+    agent = given(memory)
+    sizes = {f"S{n:02}": 10 * (n + 1) for n in range(30)}
+    agent.observe({"id": "d1", "t": hour(-3), "symbol": "AAA", "side": "long", "action": "open", "reason": "a test", "stop": 9}, kind="decision")
+    agent.observe({"id": "planned", "t": hour(-2), "symbol": "AAA", "side": "buy", "qty": "0.01", "px": 10, "decision": "d1"}, kind="fill")
+    for symbol, qty in sizes.items():
+        agent.observe({"id": symbol, "t": hour(-1), "symbol": symbol, "side": "buy", "qty": qty, "px": 10}, kind="fill")
+    [section] = [each.text for each in agent.briefs.make(as_of=hour(0)).brief.segments if each.name == "open_positions"]
+    rows = [line for line in section.splitlines() if line.startswith("- ")]
+    # The one with a stop and the seven largest have a line of their own; the others share one, each with its size and id.
+    alone = {row.split()[1]: row for row in rows[:-1]}
+    assert sorted(alone) == ["AAA", *(f"S{n}" for n in range(23, 30))] and "stop=9" in alone["AAA"]
+    assert rows[-1].startswith("- 23 more without a stop or target: ") and " S00 long $100 [" in rows[-1]
+    assert {each.split()[0] for each in rows[-1].partition(": ")[2].split(", ")} == {f"S{n:02}" for n in range(23)}
+    ids = [trade.id for trade in agent.ledger.trades(status="open")]
+    shown = re.findall(r"\[(\w{4,})\]", section)
+    assert len(ids) == len(shown) == 31 and all(any(id_.startswith(short) for short in shown) for id_ in ids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -153,18 +154,30 @@ def in_drawdown(memory: Memory, limits: dict[str, str], author: Any = None) -> A
 @pytest.mark.parametrize(
     ("limits", "author", "expected"),
     [
-        ({}, None, "caution: Drawdown 16.0 % is past half of memtape's default limit of 20 %; risk appetite 0.36"),
-        ({"max_drawdown": "15 %"}, None, "against: Drawdown 16.0 % has reached your limit of 15 %"),
+        ({}, None, "caution: Drawdown of 16.0 % is past half of memtape's default limit of 20 %; risk appetite 0.36"),
+        ({"max_drawdown": "15 %"}, None, "against: Drawdown of 16.0 % has reached your limit of 15 %"),
         (
             {"Max drawdown": "0.15"},
             "model",
-            "caution: Drawdown 16.0 % is past half of memtape's default limit of 20 %; risk appetite 0.36",
+            "caution: Drawdown of 16.0 % is past half of memtape's default limit of 20 %; risk appetite 0.36",
         ),
     ],
 )
 def test_a_drawdown_limit_is_yours_only_if_you_set_it(memory: Memory, limits: dict[str, str], author: Any, expected: str) -> None:
     found = in_drawdown(memory, limits, author).memories.check_order(symbol="BTC", side="long")
     assert [f"{reason.weighs}: {reason.text}" for reason in found.reasons if reason.source == "state"] == [expected]
+
+
+def test_a_drawdown_of_an_equity_that_nobody_stated_is_in_money_first_and_says_what_is_assumed(memory: Memory) -> None:
+    agent = given_agent(memory, mode="live")
+    agent.imports.commit([replace(closed(n), qty=Decimal(400)) for n in (1, 3, 5, 7)], {"file": "trades.csv"})
+    agent.observe({"id": "paid-in", "t": hour(11), "usd": 500}, kind="flow")
+    # A deposit is no profit: it makes no drawdown smaller.
+    assert "- Drawdown: $1,600 from the peak (16.0 %, assuming 10,000)" in agent.briefs.make().brief.text.splitlines()
+    state = [reason.text for reason in agent.memories.check_order(symbol="BTC", side="long").reasons if reason.source == "state"]
+    assert state[0].startswith("Drawdown of $1,600 (16.0 %, assuming 10,000) is past half of memtape's default limit of 20 %")
+    shown = [each.why for each in agent.memories.recall(symbol="BTC")[0].ranked if "drawdown" in each.why]
+    assert shown and all(" % now, assuming 10,000" in why for why in shown)
 
 
 @pytest.mark.parametrize(

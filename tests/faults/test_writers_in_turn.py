@@ -28,6 +28,7 @@ print(json.dumps(written))
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seconds", [60.0 if SOAK else 4.0])
 def test_four_writers_wait_in_turn_and_none_starves(tmp_path: Path, seconds: float) -> None:
     db = str(tmp_path / "desk.db")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
 
 from memtape.errors import Invalid
-from memtape.lab.attack.cases import texts_of
-from memtape.lab.attack.desks import DESKS
+from memtape.lab.attack.cases import AttackCall, texts_of
+from memtape.lab.attack.desks import DESKS, ask_owner, open_desk, prepare_desk
+from memtape.lab.attack.doors import carry_out
 from memtape.lab.attack.fixed_cases import fixed_cases
 from memtape.lab.attack.generator import attack_cases
 from memtape.lab.attack.gullible_agent import decide_by_brief
@@ -85,3 +87,14 @@ def test_a_page_without_the_marks_is_refused_and_stays_as_it_is(tmp_path: Path) 
     with pytest.raises(Invalid, match="page"):
         write_table(page, attack_report([], 1, 1), date(2026, 1, 1))
     assert page.read_text(encoding="utf-8") == "# Other\n"
+
+
+def test_the_files_and_notes_of_an_attack_reach_the_search_of_the_agent(tmp_path: Path) -> None:
+    prepared = prepare_desk(DESKS["empty"], tmp_path / "desk")
+    case = next(case for case in fixed_cases() if case.files)
+    note = AttackCall("append_note", {"kind": "note", "text": "a zebra crossed the range", "run": "run-1"})
+    with open_desk(prepared) as memory:
+        carry_out(replace(case, calls=(note, *case.calls)), prepared, memory)
+        for words, path in (("ranging breakout", next(iter(case.files))), ("zebra", "notes/")):
+            found = ask_owner(memory, "search_documents", {"query": words})["results"]
+            assert any(each["path"].startswith(path) for each in found), words

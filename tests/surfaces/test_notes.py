@@ -102,7 +102,7 @@ def test_a_model_writes_no_rule_by_a_note(db):
     with memtape.open(db) as memory:
         for path in ("TRADING_MANUAL.md", "memory/soul.MD", "../secret.md", "reports/a.md"):
             with pytest.raises(Invalid) as refused:
-                by_a_model(memory, "append_note", {"kind": "note", "text": "Risk 50 %.", "path": path})
+                by_a_model(memory, "append_note", {"kind": "note", "text": "Risk 50 %.", "path": path, "run": "r-1"})
             assert refused.value.field == "path"
 
 

@@ -35,7 +35,8 @@ def shown_cell(cell: str) -> str:
 
 _SPACES = re.compile(r"[\s\u00a0\u2007\u2009\u202f'’_]+")
 _NUMBER = re.compile(
-    r"(?P<bracket>\()?(?P<before>[+-])?(?:[A-Za-z]{2,6})?[$€£¥₿₹]?(?P<within>[+-])?(?P<digits>[\d.,]+(?:[eE][+-]?\d{1,3})?)"
+    r"(?:[$€£¥₿₹](?=\())?(?P<bracket>\()?(?P<before>[+-])?"
+    r"(?:[A-Za-z]{2,6})?[$€£¥₿₹]?(?P<within>[+-])?(?P<digits>[\d.,]+(?:[eE][+-]?\d{1,3})?)"
     r"(?P<share>%)?(?:[$€£¥₿₹]|[A-Za-z]{2,6}|[xX])?(?(bracket)\))(?P<after>-)?"
 )
 _POINT_NUMBER = re.compile(r"(?:\d+|\d{1,3}(?:,\d{2,3})*,\d{3})?(?:\.\d*)?(?:[eE][+-]?\d{1,3})?")
@@ -147,7 +148,8 @@ _PLAIN_NUMBER = re.compile(r"\d+(?:\.\d*)?")
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d(:\d\d)?.*|\d{6}")
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)[ ;,T]*(\d\d):?(\d\d):?(\d\d)?")
 _CLOCK_PATTERN = (
-    r"(?:[ T,;]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<part>\d+))?)?\s*(?P<half>[AaPp]\.?[Mm]\.?)?)?"
+    r"(?:(?:[ T,;]+|\s+-\s+)"
+    r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<part>\d+))?)?\s*(?P<half>[AaPp]\.?[Mm]\.?)?)?"
     r"\s*(?P<zone>Z|[A-Z]{3,4}|(?:UTC|GMT)?[+-]\d{1,2}:?(?:\d\d)?)?"
 )
 _YEAR_FIRST = re.compile(r"(?P<year>\d{4})(?P<sep>[-./])(?P<month>\d{1,2})(?P=sep)(?P<day>\d{1,2})" + _CLOCK_PATTERN)
@@ -221,12 +223,12 @@ class TimeReader:
     naive: int = 0
     ambiguous: int = 0  # times in an hour that a clock change repeats or skips
 
-    def column(self, cells: Sequence[str], *, utc: bool = False) -> list[datetime | BadCell | None]:
-        """Reads a column of times. `utc`: the column's name states UTC."""
-        known = {cell: self.read(cell, utc=utc) for cell in set(cells)}
+    def column(self, cells: Sequence[str], offset: timedelta | None = None) -> list[datetime | BadCell | None]:
+        """Reads a column of times. `offset`: how far its clock is ahead of UTC, if the column's name states it."""
+        known = {cell: self.read(cell, offset) for cell in set(cells)}
         return [known[cell] for cell in cells]
 
-    def read(self, cell: str, *, utc: bool = False) -> datetime | BadCell | None:
+    def read(self, cell: str, offset: timedelta | None = None) -> datetime | BadCell | None:
         """Reads one time.
 
         >>> times = TimeReader(dates=None, zone=read_zone("Europe/Berlin")[0])
@@ -244,11 +246,11 @@ class TimeReader:
             return moment
         if not 1970 < moment.year < 2200:
             return BadCell(f"{shown_cell(cell)} is outside 1971 to 2199", "Check the year, or the unit of the epoch")
-        return moment.astimezone(UTC) if moment.tzinfo else self._in_zone(moment, utc)
+        return moment.astimezone(UTC) if moment.tzinfo else self._in_zone(moment, offset)
 
-    def _in_zone(self, moment: datetime, utc: bool) -> datetime:
-        if utc:
-            return moment.replace(tzinfo=UTC)
+    def _in_zone(self, moment: datetime, offset: timedelta | None) -> datetime:
+        if offset is not None:
+            return moment.replace(tzinfo=UTC) - offset
         if self.zone is None:
             self.naive += 1
             return moment.replace(tzinfo=UTC)

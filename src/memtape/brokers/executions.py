@@ -10,11 +10,13 @@ from decimal import Decimal
 from typing import Any
 
 from memtape.brokers.cells import EMPTY_WORDS, BadCell, shown_cell
+from memtape.brokers.fill_profits import check_stated_profits
 from memtape.brokers.headings import plain_name
 from memtape.brokers.identity import RowContent, row_ids
 from memtape.brokers.importer import FoundRow, ImportProblem
 from memtape.brokers.mapped_table import MappedTable
 from memtape.brokers.roundtrips import MAX_LABEL_CHARS, MAX_NOTE_CHARS, PROGRESS_ROWS, tag_list
+from memtape.brokers.row_kinds import fill_rows
 from memtape.brokers.sides import BUY, NEITHER, SELL, SideWords
 from memtape.brokers.texts import exit_trigger
 from memtape.core.codec import micros
@@ -48,7 +50,7 @@ def read_fills(table: MappedTable) -> list[FoundRow]:
     _choose_legs(table)
     rows = _without_repeats(table, list(_execution_rows(table)))
     names = _fill_ids(table, rows)
-    return list(_build_fills(table, rows, names, _fill_order(rows)))
+    return check_stated_profits(table, list(_build_fills(table, rows, names, _fill_order(rows))))
 
 
 def _choose_legs(table: MappedTable) -> None:
@@ -74,7 +76,7 @@ def _execution_rows(table: MappedTable) -> Iterator[_ExecutionRow]:
         "multiplier": table.numbers("multiplier"),
     }
     names = list(columns)
-    executed = _executed_rows(table)
+    executed = [done and fill for done, fill in zip(_executed_rows(table), fill_rows(table), strict=True)]
     currencies = table.cells("fee_currency") if "fee_currency" in table else None
     for row, values in enumerate(zip(*columns.values(), strict=True)):
         symbol, side, t, qty, px, fee, multiplier = values

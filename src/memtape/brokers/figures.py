@@ -144,10 +144,10 @@ def _convert_quantities(drafts: list[TradeDraft], unpriced: list[TradeDraft], no
     for draft in drafts:
         if draft.qty is not None and draft.gross is not None:
             by_symbol.setdefault(draft.symbol, []).append(draft)
-    pooled = _unit_size([draft for several in by_symbol.values() for draft in several])
+    pooled = unit_size([draft for several in by_symbol.values() for draft in several])
     by_unit: dict[Decimal | None, list[str]] = {}
     for symbol, several in by_symbol.items():
-        unit = _unit_size(several) or pooled
+        unit = unit_size(several) or pooled
         if unit == 1:
             continue
         by_unit.setdefault(unit, []).append(symbol)
@@ -161,7 +161,7 @@ def _convert_quantities(drafts: list[TradeDraft], unpriced: list[TradeDraft], no
             notes.append(f"pnl is {unit:,f} x price move x qty for {names}: qty is counted in units of {unit:,f}")
 
 
-def _unit_size(drafts: list[TradeDraft]) -> Decimal | None:
+def unit_size(drafts: list[TradeDraft]) -> Decimal | None:
     """Returns the units in one lot of the file: 1, another round number, or None if the rows do not show it."""
     ratios = [draft.gross / (draft.move * draft.qty) for draft in drafts if draft.qty and draft.gross and draft.move]
     if not ratios:

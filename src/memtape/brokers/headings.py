@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 FieldNames = Mapping[str, tuple[str, ...]]
 
@@ -18,10 +19,10 @@ _SHARED_FIELDS: FieldNames = {
                "security", "asset", "underlying", "localsymbol"),
     "side": ("side", "buysell", "orderside", "tradeside", "direction", "dir", "action", "bs", "type", "transactiontype",
              "tradetype", "dealtype", "ordertype", "longshort", "ls", "positionside", "position",
-             "entry", "transaction", "buyorsell"),
+             "entry", "transaction", "buyorsell", "openingdirection"),
     "qty": ("qty", "quantity", "filledqty", "filledquantity", "executedqty", "execqty", "lastqty", "sz", "size", "shares",
             "volume", "lots", "contracts", "units", "filled", "executed", "closedsize", "positionsize", "entrysz", "entryqty",
-            "entryquantity", "amount", "peakqty", "lotsize"),
+            "entryquantity", "closingquantity", "closingvolume", "closedvolume", "amount", "peakqty", "lotsize"),
     # An amount of money. So is any name of `qty` with a currency, like size_usd.
     "value": ("notional", "notionalvalue", "entrynotional", "positionnotional", "value", "positionvalue", "tradevalue",
               "entryvalue", "openvalue", "ordervalue", "sizevalue", "sizeindollars", "dollarsize", "usdsize", "dollaramount",
@@ -46,25 +47,28 @@ _SHARED_FIELDS: FieldNames = {
 
 TRADE_FIELD_NAMES: FieldNames = {
     "id": ("tradeid", "id", "positionid", "ticket", "dealid", "tradenumber", "tradeno", "trade", "uuid", "position"),
-    "entry_at": ("entryat", "entrytime", "entrydatetime", "entrytimestamp", "entrydate", "opentime", "opentimestamp", "openedat",
-                 "openat", "opendatetime", "opendate", "timeopen", "dateopened", "tsopened", "openedtime", "entryhumantime",
-                 "opened", "buytime", "buydate", "dateacquired", "boughtat", "starttime", "time", "datetime", "date",
-                 "timestamp", "ts", "createdat", "createdtime", "tradetime", "tradedate", "dateandtime"),
+    "entry_at": ("entryat", "entrytime", "entrydatetime", "entrytimestamp", "entrydate", "opentime", "opentimestamp",
+                 "openedat", "openat", "opendatetime", "opendate", "timeopen", "dateopened", "tsopened", "openedtime",
+                 "entryhumantime", "opened", "openingtime", "openingdate", "buytime", "buydate", "dateacquired", "boughtat",
+                 "boughttimestamp", "starttime", "time", "datetime", "date", "timestamp", "ts", "createdat", "createdtime",
+                 "tradetime", "tradedate", "dateandtime"),
     "exit_at": ("exitat", "exittime", "exitdatetime", "exittimestamp", "exitdate", "closetime", "closetimestamp", "closedat",
                 "closeat", "closedatetime", "closedate", "timeclose", "dateclosed", "tsclosed", "closedtime", "exithumantime",
-                "closed", "selltime", "selldate", "datesold", "soldat", "endtime", "time2", "datetime2", "date2"),
+                "closed", "closingtime", "closingdate", "selltime", "selldate", "datesold", "soldat", "soldtimestamp",
+                "endtime", "updatedtime", "updatedat", "time2", "datetime2", "date2"),
     "entry_price": ("entryprice", "entrypx", "avgentryprice", "averageentryprice", "entryavgprice", "openprice", "openrate",
-                    "priceopen", "avgpxopen", "avgopenprice", "openavgprice", "entry", "buyprice", "avgbuyprice", "costprice",
-                    "price"),
+                    "priceopen", "avgpxopen", "avgopenprice", "openavgprice", "openingprice", "entry", "open", "buyprice",
+                    "avgbuyprice", "costprice", "price"),
     "exit_price": ("exitprice", "exitpx", "avgexitprice", "averageexitprice", "exitavgprice", "closeprice", "closerate",
-                   "priceclose", "avgpxclose", "avgcloseprice", "closeavgprice", "exit", "sellprice", "avgsellprice", "price2"),
+                   "priceclose", "avgpxclose", "avgcloseprice", "closeavgprice", "closingprice", "exit", "close", "sellprice",
+                   "avgsellprice", "price2"),
     **_SHARED_FIELDS,
     "is_short": ("isshort",),
     "is_open": ("isopen",),
     "pnl": ("realizedgrosspnl", "realisedgrosspnl", "grosspnl", "pnlgross", "grossprofit", "grosspl", "grossrealizedpnl",
-            "pnl", "pl", "realizedpnl", "realisedpnl", "realizedprofit", "realizedpl", "realisedpl", "profit", "profitloss",
-            "closedpnl", "closingpnl", "gainloss", "gain", "pnlamount", "pnlabs", "tradepnl"),
-    "net_pnl": ("realizednetpnl", "realisednetpnl", "netpnl", "pnlnet", "netprofit", "netpl", "netrealizedpnl",
+            "gross", "pnl", "pl", "realizedpnl", "realisedpnl", "realizedprofit", "realizedpl", "realisedpl", "profit",
+            "profitloss", "closedpnl", "closingpnl", "gainloss", "gain", "pnlamount", "pnlabs", "tradepnl"),
+    "net_pnl": ("realizednetpnl", "realisednetpnl", "netpnl", "pnlnet", "netprofit", "netpl", "net", "netrealizedpnl",
                 "closeprofitabs", "profitabs", "fifopnlrealized", "netprofitloss"),
     "entry_fee": ("entryfee", "openfee", "feeopencost", "entrycommission", "entrycommissiondollars", "openingfee"),
     "exit_fee": ("exitfee", "closefee", "feeclosecost", "exitcommission", "exitcommissiondollars", "closingfee"),
@@ -106,6 +110,9 @@ FILL_FIELD_NAMES: FieldNames = {
     "order_id": ("orderid", "oid", "iborderid", "venueorderid", "order", "orderno", "ordernumber", "orderticket"),
     "leg": ("positionside", "leg", "hedgeside"),
     "position": ("positionid", "positionticket"),
+    # What the broker says that a fill realised; compared with what the fills of the file give.
+    "pnl": ("realizedpnl", "realisedpnl", "realizedprofit", "realizedpl", "realisedpl", "closedpnl", "fifopnlrealized", "profit",
+            "pnl", "netpl", "netpnl"),
     "liq": ("isliquidation", "liquidation", "liquidated"),
     "reason": ("reason", "entryreason", "rationale", "thesis", "justification", "note", "notes"),
     "note": ("comment", "comments", "remark", "remarks", "memo"),
@@ -219,6 +226,9 @@ MAPPING_SETTINGS: Mapping[str, tuple[str, ...]] = {
 }
 # Separate costs of one row, as MetaTrader lists them.
 ADDED_COST_NAMES = frozenset({"commission", "fee", "taxes", "tax"})
+# Columns that say what kind of row it is: Bybit's execType, IBKR's LevelOfDetail, DataDiscriminator and the second column of its
+# activity statements.
+ROW_KIND_NAMES = frozenset({"exectype", "levelofdetail", "datadiscriminator", "header", "rowtype", "recordtype"})
 GROSS_PNL_NAMES = frozenset(
     {n for n in TRADE_FIELD_NAMES["pnl"] if "gross" in n}
 )  # other names of `pnl` do not say whether costs are included
@@ -274,10 +284,14 @@ def count_known_names(cells: Sequence[str]) -> int:
     return len({plain_name(cell) for cell in cells if len(cell) <= 100} & _ALL_NAMES)
 
 
-def states_utc(name: str) -> bool:
-    """Returns True if a column's name states that its times are UTC.
+def stated_offset(name: str) -> timedelta | None:
+    """Returns how far the clock of a column of times is ahead of UTC, if the column's name states it.
 
-    >>> states_utc("Date(UTC)"), states_utc("open_time")
-    (True, False)
+    >>> stated_offset("Date(UTC)"), stated_offset("Opening Time (UTC+2)"), stated_offset("open_time")
+    (datetime.timedelta(0), datetime.timedelta(seconds=7200), None)
     """
-    return re.search(r"(?<![a-z])(utc|gmt)(?![a-z])", name.lower()) is not None
+    found = re.search(r"(?<![a-z])(?:utc|gmt)(?:\s*([+-])(\d{1,2})(?::?([0-5]\d))?)?(?![a-z\d])", name.lower())
+    if found is None:
+        return None
+    ahead = timedelta(hours=int(found[2] or 0), minutes=int(found[3] or 0))
+    return -ahead if found[1] == "-" else ahead

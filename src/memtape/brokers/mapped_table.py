@@ -12,7 +12,7 @@ from memtape.brokers.account import DEFAULT_CURRENCY, FileCurrency, find_currenc
 from memtape.brokers.cells import EMPTY_WORDS, BadCell, TimeReader, date_order, decimal_style, read_numbers, read_zone
 from memtape.brokers.confidence import scale_confidence
 from memtape.brokers.files import CellTable
-from memtape.brokers.headings import states_utc
+from memtape.brokers.headings import stated_offset
 from memtape.brokers.importer import ImportOptions, ImportProblem
 from memtape.brokers.mapping import NUMBER_FIELDS, TIME_FIELDS, ColumnMapping
 from memtape.brokers.texts import TextCleaner
@@ -136,7 +136,7 @@ class MappedTable:
 
     def moments(self, name: str) -> list[datetime | BadCell | None]:
         """Returns a field's times."""
-        return self.times.column(self.cells(name), utc=states_utc(self.heading(name)))
+        return self.times.column(self.cells(name), stated_offset(self.heading(name)))
 
     def lines(self, name: str, limit: int) -> list[str | None]:
         """Returns a field's texts, cleaned."""

@@ -47,7 +47,8 @@ REQUIRED_FIELDS: Mapping[str, frozenset[str]] = {
     "positions": frozenset({"time", "symbol", "qty"}),
 }
 MAX_ACTION_CHARS = 40
-VAGUE_NAMES = frozenset({"entry", "exit", "opened", "closed", "type", "ordertype", "position", "transaction", "action", "order"})
+VAGUE_NAMES = frozenset({"entry", "exit", "opened", "closed", "type", "ordertype", "position", "transaction", "action", "order",
+                         "open", "close", "gross", "net"})
 _LOOKS_NUMERIC = re.compile(
     r"[\s(+\-−$€£¥₿₹]*(?:[A-Za-z]{2,6} )?[\d.,'\s\u00a0\u202f/]*\d[\d.,'\s]*(?:[eE][+-]?\d+)?\s*[%)xA-Z€$£-]{0,7}"
 )
@@ -340,6 +341,8 @@ _CELL_TESTS: dict[str, Callable[[Sequence[str], str], bool]] = {
     # A word, not a sentence: a column of texts may have the same name.
     "action": _mostly(lambda cell: len(cell) <= MAX_ACTION_CHARS and any(c.isalpha() for c in cell)),
     "frame": _mostly(lambda cell: len(cell) <= MAX_ACTION_CHARS),
+    # MetaTrader's `reason` is a number.
+    "reason": _mostly(lambda cell: any(c.isalpha() for c in cell)),
     "status": _mostly(lambda cell: any(c.isalpha() for c in cell)),
     "regime": _mostly(lambda cell: not _is_number(cell)),
     "volatility": _mostly(lambda cell: not _is_number(cell)),
@@ -369,5 +372,7 @@ def _add_cost_columns(plain: Sequence[str], mapping: ColumnMapping, taken: set[i
     """Add commission, fee and taxes where a file has them side by side: they are different costs."""
     places = mapping.columns.get("fees", ())
     if len(places) == 1 and plain[places[0]] in ADDED_COST_NAMES:
-        more = tuple(n for n, own in enumerate(plain) if own in ADDED_COST_NAMES and n not in taken)
+        # The swap of a closed trade is its funding; a fill has no funding, so it is one of its costs.
+        names = ADDED_COST_NAMES | {"swap"} if mapping.kind == "fills" else ADDED_COST_NAMES
+        more = tuple(n for n, own in enumerate(plain) if own in names and n not in taken)
         mapping.columns["fees"] = places + more

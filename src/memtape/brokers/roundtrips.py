@@ -77,6 +77,7 @@ def _drafts(table: MappedTable) -> Iterator[TradeDraft]:
     }
     names = list(columns)
     still_open = _still_open(table)
+    bought_and_sold = _lists_purchase_and_sale(table)
     currencies = table.cells("fee_currency") if "fee_currency" in table else None
     for row, values in enumerate(zip(*columns.values(), strict=True)):
         symbol, side, entry_at, exit_at, entry, exit_, qty, pnl, net, fees, funding, stop, multiplier = values
@@ -89,6 +90,12 @@ def _drafts(table: MappedTable) -> Iterator[TradeDraft]:
         bad = []
         if BadCell in map(type, values):
             bad = [(name, value) for name, value in zip(names, values, strict=True) if isinstance(value, BadCell)]
+        if bought_and_sold and side is None and isinstance(entry_at, datetime) and isinstance(exit_at, datetime):
+            side = 1
+            if exit_at < entry_at:
+                side, entry_at, exit_at, entry, exit_ = -1, exit_at, entry_at, exit_, entry
+        if entry == 0:
+            bad.append(("entry_price", BadCell("is 0", "Fill in the price of the entry, or delete the row")))
         bad += _missing_cells(symbol, entry_at, exit_at, entry, exit_, qty, pnl if net is None else net)
         if not bad and currencies:
             paid = table.fee(fees or ZERO, currencies[row], symbol, entry if exit_ is None else exit_)
@@ -117,6 +124,13 @@ def _missing_cells(
     if not qty and pnl is None and exit_ is not None:
         bad.append(("qty", BadCell("neither qty nor pnl is given", "Fill in one of them, or delete the row")))
     return bad
+
+
+def _lists_purchase_and_sale(table: MappedTable) -> bool:
+    """Returns True if a row is a purchase and a sale: one that was sold before it was bought was short."""
+    bought = plain_name(table.heading("entry_at")).startswith(("buy", "bought", "dateacquired", "acquired"))
+    sold = plain_name(table.heading("exit_at")).startswith(("sell", "sold", "datesold"))
+    return bought and sold and "side" not in table and "is_short" not in table
 
 
 def _report_unpriced(table: MappedTable, drafts: Sequence[TradeDraft]) -> None:

@@ -1,9 +1,9 @@
 """Which rows can have a place: all of them, and hardly any other, so that the reference need only rank these.
 
 Given scores within a relative margin of the true ones, a row can be among the first m only if its score reaches the m-th
-best less twice the margin. Every such row is taken. A group that may hold only part of a list (a source of tier 3 or 4) is
-looked at on its own, for a row that it may not place makes room for one further down: its places always go to its own
-best, so the first m of each group are enough.
+best less twice the margin. Every such row is taken. A group that may hold only part of a list (a source of tier 3 or 4,
+trades that were decided against) is looked at on its own, for a row that it may not place makes room for one further down: its
+places always go to its own best, so the first m of each group are enough.
 
 Scores may also be equal by the thousand: trades of one import, without labels, closed at the same time. Of rows that are
 alike in everything that a score is made from, the newest m, then by id, are enough.
@@ -70,14 +70,15 @@ def of_each(scores: Floats, group: NDArray[np.int32], at: Places, m: int, margin
     return np.concatenate([np.zeros(0, np.intp), *(some[best(scores[some], m, margin)] for some in found)])
 
 
-def source_group_codes(columns: Columns, rows: Rows, claims_count: bool) -> NDArray[np.int32]:
-    """0 for what may fill a list, a number of its own for each source that may not."""
+def group_codes(columns: Columns, rows: Rows, claims_count: bool, shadows_apart: bool) -> NDArray[np.int32]:
+    """0 for what may fill a list, a number of its own for each source that may not, and for trades that were decided against."""
     capped = columns.tier[rows] >= CAPPED_FROM_TIER
     if claims_count:
         capped &= ~columns.claimed[rows]
-    if not capped.any():
-        return np.zeros(len(capped), np.int32)
-    return np.where(capped, columns.source_code[rows] + 1, 0).astype(np.int32)
+    codes = np.where(capped, columns.source_code[rows] + 1, 0).astype(np.int32)
+    if shadows_apart:
+        codes[columns.shadow[rows]] += len(columns.sources) + 1
+    return codes
 
 
 def drop_duplicates(columns: Columns, rows: Rows, at: Places, m: int, parts: Callable[[Places], Parts]) -> Places:

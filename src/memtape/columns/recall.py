@@ -35,12 +35,12 @@ from memtape.columns.leaders import (
     RANKED_DIRECTLY_ROWS,
     best,
     drop_duplicates,
+    group_codes,
     leaders,
     newest,
     nth,
     of_each,
     situation_parts,
-    source_group_codes,
 )
 from memtape.core.codec import micros, moment
 from memtape.core.memory.episodes import Episode
@@ -224,7 +224,7 @@ class ColumnQuestion:
 
     @cached_property
     def groups(self) -> NDArray[np.int32]:
-        return source_group_codes(self.columns, self.rows, self.query.claims_count)
+        return group_codes(self.columns, self.rows, self.query.claims_count, shadows_apart=self.query.profile == "owm")
 
     def read(self, places: Places) -> list[Episode]:
         """The episodes at these places, from the store."""

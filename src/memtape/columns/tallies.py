@@ -33,6 +33,7 @@ from memtape.core.memory.belief_cells import (
     CellKey,
     StatedTally,
     Tally,
+    blocks_of_runs,
 )
 from memtape.core.memory.outcome_units import MIN_LOSSES, OutcomeUnit, pick_unit
 from memtape.core.memory.predicate import EQUALITY, MEMBERSHIP, AllOf, AnyOf, Condition, Not, conditions, holds
@@ -77,14 +78,22 @@ def tallies(columns: Columns, mask: Flags, claims_count: bool) -> CellCounts:
     labels = {name: _cell_labels(columns, name, rows) for name in CONDITIONS}
     gaps = frozenset(name for name, (codes, _) in labels.items() if codes.min() < 0)
     # Of the groupings, most ask for the same fields with gaps to be known, so that their trades are the same.
-    around: dict[frozenset[str], tuple[Whole, _AroundBlocks, list[tuple[int, Tally]]]] = {}
-    for absent in {frozenset[str](), *(gaps.intersection(grouping) for grouping in GROUPINGS)}:
-        known = np.flatnonzero(reduce(np.logical_and, [labels[name][0] >= 0 for name in absent], np.ones(len(rows), np.bool_)))
-        blocks = counted.around(known)
-        around[absent] = known, blocks, counted.by(segment[known], known, len(names), blocks, 1)
-    found = {CellKey(*names[at]): tally for at, tally in around[frozenset()][2]}
+    # The same holds for the number of blocks: most labels change so often that it is the usual one.
+    around: dict[tuple[frozenset[str], bytes], tuple[Whole, _AroundBlocks, list[tuple[int, Tally]]]] = {}
+    by_field = {name: counted.blocks_of_labels(codes) for name, (codes, _) in labels.items()}
+
+    def around_of(grouping: Sequence[str]) -> tuple[Whole, _AroundBlocks, list[tuple[int, Tally]]]:
+        absent = gaps.intersection(grouping)
+        number = reduce(np.minimum, [by_field[name] for name in grouping], np.full(len(names), BLOCKS))
+        if (key := (absent, number.tobytes())) not in around:
+            known = np.flatnonzero(reduce(np.logical_and, [labels[n][0] >= 0 for n in absent], np.ones(len(rows), np.bool_)))
+            blocks = counted.around(known, number)
+            around[key] = known, blocks, counted.by(segment[known], known, len(names), blocks, 1)
+        return around[key]
+
+    found = {CellKey(*names[at]): tally for at, tally in around_of(())[2]}
     for grouping in GROUPINGS:
-        known, blocks, all_known = around[gaps.intersection(grouping)]
+        known, blocks, all_known = around_of(grouping)
         code, sizes = segment[known], [len(labels[name][1]) for name in grouping]
         for at, tally in all_known:
             found[CellKey(*names[at], tuple((name, ANY) for name in grouping))] = tally
@@ -158,7 +167,7 @@ def stated_tallies(
         signals = signals.chosen(known)
         rows = _CountedSignals(columns, signals, np.zeros(len(signals.rows), np.int64), 1)
         everything = np.arange(len(signals.rows))
-        blocks = rows.around(everything)
+        blocks = rows.around(everything, rows.blocks_of_labels(true[signals.rows].astype(np.int64)))
         both = dict(rows.by(true[signals.rows].astype(np.int64), everything, 2, blocks, 2))
         inside, outside = (both.get(at, Tally(outside_blocks=blocks.total(0))) for at in (1, 0))
         counted.append(StatedTally(one, inside, outside, unit))
@@ -280,9 +289,14 @@ class _AroundBlocks(NamedTuple):
     nn: Whole
     nw: Whole
     ww: Whole
+    block: Whole  # of each signal, as n is
+
+    @property
+    def sums(self) -> tuple[Whole, Whole, Whole, Whole]:
+        return self.blocks, self.nn, self.nw, self.ww
 
     def total(self, segment: int) -> BlockSums:
-        return BlockSums(*(int(sums[segment]) for sums in self[2:]))
+        return BlockSums(*(int(sums[segment]) for sums in self.sums))
 
 
 class _CountedSignals:
@@ -299,17 +313,25 @@ class _CountedSignals:
         order = np.argsort(segment.astype(np.uint16) if n_segments <= MAX_RADIX_CODES else segment, kind="stable")
         place = np.empty(len(segment), np.int64)
         place[order] = np.arange(len(segment)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        self._block: Whole = place * BLOCKS // np.maximum(sizes[segment], 1)
-        self._in_block: Whole = segment * BLOCKS + self._block
+        self._order, self._place, self._segment, self._sizes = order, place, segment, sizes
         self._n_segments = n_segments
 
-    def around(self, chosen: Whole) -> _AroundBlocks:
-        """The blocks of the chosen signals."""
+    def blocks_of_labels(self, codes: Whole) -> Whole:
+        """By segment, into how many blocks its signals are cut; equal to `belief_cells.blocks_of_labels`. Below zero: unknown."""
+        known = self._order[codes[self._order] >= 0]
+        segment, label = self._segment[known], codes[known]
+        changes = (segment[1:] == segment[:-1]) & (label[1:] != label[:-1])
+        runs = 1 + np.bincount(segment[1:][changes], minlength=self._n_segments)
+        return np.array([blocks_of_runs(n) for n in runs.tolist()], np.int64)
+
+    def around(self, chosen: Whole, blocks: Whole) -> _AroundBlocks:
+        """The blocks of the chosen signals, so many in each segment."""
         size = self._n_segments * BLOCKS
-        n = np.bincount(self._in_block[chosen], minlength=size)
-        wins = np.bincount(self._in_block[chosen], self._confirmed[chosen], size).astype(np.int64)
+        block = self._segment * BLOCKS + self._place * blocks[self._segment] // np.maximum(self._sizes[self._segment], 1)
+        n = np.bincount(block[chosen], minlength=size)
+        wins = np.bincount(block[chosen], self._confirmed[chosen], size).astype(np.int64)
         parts = ((n > 0).astype(np.int64), n * n, n * wins, wins * wins)
-        return _AroundBlocks(n, wins, *(part.reshape(self._n_segments, BLOCKS).sum(axis=1) for part in parts))
+        return _AroundBlocks(n, wins, *(part.reshape(self._n_segments, BLOCKS).sum(axis=1) for part in parts), block)
 
     def by(self, code: Whole, chosen: Whole, size: int, around: _AroundBlocks, parts: int) -> list[tuple[int, Tally]]:
         """The tallies of the chosen signals by their code, for each code that occurs; `parts` codes belong to one segment."""
@@ -350,12 +372,12 @@ class _CountedSignals:
         self, code: Whole, chosen: Whole, size: int, around: _AroundBlocks, segment: Whole
     ) -> tuple[list[list[int]], list[list[int]]]:
         """The sums over blocks inside each code and outside it, from signals that are sorted by code."""
-        block = self._block[chosen]
+        block = around.block[chosen]
         starts = np.flatnonzero(np.concatenate(([True], (np.diff(code) != 0) | (np.diff(block) != 0))))
         n = np.diff(np.append(starts, len(code)))
         won = np.concatenate(([0], np.cumsum(self._confirmed[chosen])))
         wins = won[np.append(starts[1:], len(code))] - won[starts]
-        of, place = code[starts], self._in_block[chosen[starts]]
+        of, place = code[starts], block[starts]
         all_n, all_wins = around.n[place], around.wins[place]
         rest_n, rest_wins = all_n - n, all_wins - wins
 
@@ -368,7 +390,7 @@ class _CountedSignals:
             (rest_n == 0).astype(np.int64), all_n * all_n - rest_n * rest_n, all_n * all_wins - rest_n * rest_wins,
             all_wins * all_wins - rest_wins * rest_wins,
         )  # fmt: skip
-        rest = [total[segment] - summed(values) for total, values in zip(around[2:], lost, strict=True)]
+        rest = [total[segment] - summed(values) for total, values in zip(around.sums, lost, strict=True)]
         return np.stack(own, axis=1).tolist(), np.stack(rest, axis=1).tolist()
 
     def _exit(self, place: int) -> Any:

@@ -47,12 +47,14 @@ def evidence_sums_of_rows(
     only_money = not enough and money.source is not None and bool((counted & columns.has_money[rows] & ~stop).any())
     r, known = outcome_column(columns, rows, query.claims_count)
     shadow = columns.shadow[rows] & believed & known & ~columns.aside[rows]
-    n_shadow = int(np.count_nonzero(shadow))
+    at = np.flatnonzero(shadow)
+    picked = picked_rows(rows, at)
+    missed, _ = one_row_per_signal(columns.signal[picked], columns.shared[picked], r[at], np.ones(len(at)))
     return EvidenceSums(
         stops=stops, by_atr=atr, by_money=sums_in(money) if only_money else WeightedSums(), money=money,
         any_stop=bool((counted & known & (columns.source_r[rows] == R_SOURCES["stop"])).any()),
         n_claimed=int(np.count_nonzero(teaches & columns.claimed[rows])),
-        shadows=ShadowSummary(n_shadow, float(r[shadow].sum()) / n_shadow if n_shadow else None),
+        shadows=ShadowSummary(len(missed), float(missed.sum()) / len(missed) if len(missed) else None),
     )  # fmt: skip
 
 

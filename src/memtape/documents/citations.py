@@ -1,12 +1,12 @@
 """The lines of a document that a decision rests on, quoted, and whether they still say the same.
 
 A citation stores the words and their hash, so it proves what was read even after the file has changed. Checked against the file
-of today it is `valid` (the same lines say the same), `moved` (the same words are on other lines), `changed` (other words are
-there now) or `gone` (there is no such document).
+of today it is `valid` (the same lines say the same), `moved` (the same words are on other lines, or in another document),
+`changed` (other words are there now) or `gone` (there is no such document, nor are the words in another one).
 
 >>> cited = cite("TRADING_MANUAL.md", "# Risk\\nNever risk more than 1 %.\\n", 2, 2)
 >>> check_citation(cited, "# Risk\\n\\nNever risk more than 1 %.\\n")
-CitationVerdict(verdict='moved', start_line=3, end_line=3)
+CitationVerdict(verdict='moved', start_line=3, end_line=3, path=None)
 >>> check_citation(cited, "# Risk\\nNever risk more than 5 %.\\n").verdict, check_citation(cited, None).verdict
 ('changed', 'gone')
 """
@@ -38,11 +38,12 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class CitationVerdict:
-    """The result of checking a citation; for `valid` and `moved` with the lines that hold the words now."""
+    """The result of checking a citation; for `valid` and `moved` with the lines that hold the words now, and the document."""
 
     verdict: CitationState
     start_line: int | None = None
     end_line: int | None = None
+    path: str | None = None  # the document, if it is another one now
 
 
 def lines_of(text: str) -> list[str]:
@@ -81,7 +82,7 @@ def check_citation(citation: Citation, text: str | None) -> CitationVerdict:
 
     >>> known = cite("a.md", "one\\ntwo\\nthree", 2, 3)
     >>> check_citation(Citation("a.md", 2, 3, known.content_hash, ""), "zero\\none\\ntwo\\nthree")
-    CitationVerdict(verdict='moved', start_line=3, end_line=4)
+    CitationVerdict(verdict='moved', start_line=3, end_line=4, path=None)
     """
     if text is None:
         return CitationVerdict("gone")

@@ -107,6 +107,14 @@ class StagedFiles:
 
 
 def _document(entry: FileEntry, text: str) -> Document:
-    stem = entry.path.rpartition(".")[0] or entry.path
-    name = " ".join(stem.replace("_", " ").replace("-", " ").split("/"))
-    return Document(entry.path, entry.type, entry.tier, text, name, entry)
+    return Document(entry.path, entry.type, entry.tier, text, path_words(entry.path), entry)
+
+
+def path_words(path: str) -> str:
+    """Returns the words of a path, which are searched with every passage of the document.
+
+    >>> path_words("memory/TRADE-LOG.md"), path_words("D1:3")
+    ('memory TRADE LOG', 'D1:3')
+    """
+    stem = path.rpartition(".")[0] or path
+    return " ".join(stem.replace("_", " ").replace("-", " ").split("/"))

@@ -37,6 +37,7 @@ from memtape.documents.file_changes import (
     changed_entries,
     walk_all,
 )
+from memtape.documents.filters import EVERYTHING, DocumentFilter
 from memtape.documents.index_writer import Document, IndexWriter, StagedDocument, WriteCounts, look_text
 from memtape.documents.sources import DocumentFolder, SkippedFile
 from memtape.documents.text_files import NOT_TEXT
@@ -273,13 +274,19 @@ class DocumentIndex:
         return result
 
     def nearest(
-        self, scopes: Sequence[int], embedder: Embedder, vector: Any, pool: int, also: Collection[int], types: Sequence[str] = ()
+        self,
+        scopes: Sequence[int],
+        embedder: Embedder,
+        vector: Any,
+        pool: int,
+        also: Collection[int],
+        only: DocumentFilter = EVERYTHING,
     ) -> tuple[dict[int, float], int]:
         """Returns the similarity of the passages nearest to a vector and of the chunks `also`, and how many have no vector.
 
         Call it inside a transaction.
         """
-        return self._matrices.nearest(scopes, embedder, vector, pool, also, types)
+        return self._matrices.nearest(scopes, embedder, vector, pool, also, only)
 
     @property
     def vector_bytes(self) -> int:
@@ -338,7 +345,7 @@ class DocumentIndex:
             scope = self.cache.scope(owner, agent)
             if scope is None:
                 return
-            for table in ("vocabulary", "words", "whole"):
+            for table in ("vocabulary", "words"):
                 connection.execute(f"DROP TABLE {table}_{scope}")
             for table in ("documents", "chunks", "problems", "unread", "models", "sources"):
                 connection.execute(f"DELETE FROM {table} WHERE scope = ?", (scope,))

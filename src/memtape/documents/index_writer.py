@@ -12,11 +12,13 @@ from memtape.core.codec import digest, micros
 from memtape.documents.cache import DocumentCache
 from memtape.documents.chunks import Chunk, cut_document
 from memtape.documents.citations import content_hash, lines_of
+from memtape.documents.filters import date_in_path, nanoseconds
 from memtape.documents.question import pair_text
-from memtape.documents.reports import parse_report
+from memtape.documents.reports import METRICS_SUFFIX, parse_report
 from memtape.documents.sources import PAGE_TYPE, WATCH_PROBLEM, DocumentFolder, FileEntry, SkippedFile
 from memtape.documents.vectors import stored_models
 
+METRICS_ONLY = (METRICS_SUFFIX, ".html", ".htm", ".csv")
 COMPUTED_TIER = 2  # of reports that memtape computed
 
 
@@ -98,7 +100,6 @@ class IndexWriter:
         number = rows[0][0]
         chunks = self._connection.execute("DELETE FROM chunks WHERE document = ? RETURNING id, hash", (number,)).fetchall()
         self._connection.executemany(f"DELETE FROM words_{self.scope} WHERE rowid = ?", [(chunk,) for chunk, _ in chunks])
-        self._connection.execute(f"DELETE FROM whole_{self.scope} WHERE rowid = ?", (number,))
         self._connection.execute("DELETE FROM documents WHERE id = ?", (number,))
         return {str(hash) for _, hash in chunks} or {""}
 
@@ -109,25 +110,25 @@ class IndexWriter:
 
     def _insert(self, document: Document) -> None:
         text, entry = document.text, document.entry
-        report = parse_report(text) if document.type == "report" else None
+        report = parse_report(document.path, text) if document.type in ("report", "decision") else None
         # A page with the form of a computed report is one, wherever it is; its figures are stored for comparison.
-        tier = COMPUTED_TIER if report is not None and document.tier > COMPUTED_TIER else document.tier
+        computed = report is not None and report.is_computed and text.startswith("# ")
+        tier = COMPUTED_TIER if computed and document.tier > COMPUTED_TIER else document.tier
         figures = None if report is None else json.dumps(asdict(report), sort_keys=True)
         file, signature = (str(entry.file), entry.signature) if entry else ("", (len(text), 0, 0, 0))
         sql = (
-            "INSERT INTO documents (scope, path, file, type, tier, size, mtime_ns, ctime_ns, inode, given, hash, figures) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
+            "INSERT INTO documents (scope, path, file, type, tier, size, mtime_ns, ctime_ns, inode, given, hash, dated, figures) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
         )
         origin = (self.scope, document.path, file, document.type, tier, *signature)
-        values = (*origin, type_and_tier(document), digest(text), figures)
+        dated = date_in_path(document.path)
+        day = signature[1] if dated is None else nanoseconds(dated)
+        values = (*origin, type_and_tier(document), digest(text), day, figures)
         number = int(self._connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
         # A passage of a page of the log leads back to its record, so it may not span two of them.
-        chunks = cut_document(text, by_section=document.type == PAGE_TYPE)
+        # A page of HTML or a block of metrics is read for its metrics only: its markup is nothing to search in.
+        chunks = [] if document.path.lower().endswith(METRICS_ONLY) else cut_document(text, by_section=document.type == PAGE_TYPE)
         self._insert_chunks(number, document, chunks)
-        # The only passage of a document says all that the document says: it needs no row as a whole.
-        if len(chunks) > 1:
-            whole = f"INSERT INTO whole_{self.scope} (rowid, head, body, pairs) VALUES (?, ?, ?, ?)"
-            self._connection.execute(whole, (number, document.name, text, pair_text(text)))
         if len(chunks) != 1:
             self._connection.execute("UPDATE documents SET chunks = ? WHERE id = ?", (len(chunks), number))
 
@@ -139,15 +140,15 @@ class IndexWriter:
             if (chunk.start_line, chunk.end_line) != hashed_lines:
                 hashed_lines = chunk.start_line, chunk.end_line
                 cited_hash = content_hash("\n".join(lines[chunk.start_line - 1 : chunk.end_line]))
-            self._insert_chunk(number, document.name, chunk, cited_hash, alone=len(chunks) == 1)
+            self._insert_chunk(number, document.name, chunk, cited_hash)
 
-    def _insert_chunk(self, document: int, name: str, chunk: Chunk, cited_hash: str, *, alone: bool) -> None:
+    def _insert_chunk(self, document: int, name: str, chunk: Chunk, cited_hash: str) -> None:
         sql = (
-            "INSERT INTO chunks (scope, document, start_line, end_line, start, end, headings, hash, content_hash, alone, text) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
+            "INSERT INTO chunks (scope, document, start_line, end_line, start, end, headings, hash, content_hash, text) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
         )
         position = (chunk.start_line, chunk.end_line, chunk.start, chunk.end)
-        values = (self.scope, document, *position, "\n".join(chunk.headings), chunk.hash, cited_hash, alone, chunk.text)
+        values = (self.scope, document, *position, "\n".join(chunk.headings), chunk.hash, cited_hash, chunk.text)
         row = int(self._connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
         head = " ".join((name, *(heading for heading in chunk.headings if heading not in chunk.text)))
         words = f"INSERT INTO words_{self.scope} (rowid, head, body, pairs) VALUES (?, ?, ?, ?)"

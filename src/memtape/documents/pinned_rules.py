@@ -1,28 +1,35 @@
 """Documents that are always in context: the owner's rules, whole or by section.
 
-The rules files at the top of a workspace are pinned automatically. The owner may pin other documents or sections, and unpin any.
-Only documents that no agent may write can be pinned; otherwise an agent could put its own words among the owner's rules.
+The rules files at the top of a workspace are pinned automatically. The owner may pin any other document or section, and unpin it.
+Only a document that an agent writes cannot be pinned; otherwise an agent could put its own words among the owner's rules.
 
 >>> manual = "# Manual\\nIntro.\\n## Risk\\n1 % a trade.\\n### Gold\\nHalf.\\n## Entries\\nBreakouts.\\n"
 >>> section_lines(manual, "Risk"), section_lines(manual, "risk › gold"), section_lines(manual, "Exits")
 ((3, 6), (5, 6), None)
->>> may_be_pinned("TRADING_MANUAL.md"), may_be_pinned("journal/SOUL.md"), may_be_pinned("plan.md")
-(True, False, True)
+>>> [may_be_pinned(path) for path in ("TRADING_MANUAL.md", "docs/risk/limits.txt", ".claude/rules/risk.md", "journal/SOUL.md")]
+[True, True, True, False]
+>>> [may_be_pinned(path) for path in ("memory/LEARNINGS.md", "runs/r1/transcript.md", "TRADE-LOG.md", ".env", "bars.csv")]
+[False, False, False, False, False]
 """
 
 from __future__ import annotations
 
 import re
+import stat
 from pathlib import Path, PurePosixPath
 
+from memtape.core.brief.inputs import RuleState
 from memtape.documents.chunks import sections
 from memtape.documents.citations import lines_of
 from memtape.documents.question import parse_question
-from memtape.documents.sources import classify_path
+from memtape.documents.sources import PAGE_TYPE, TEXT_SUFFIXES, classify_path
+from memtape.documents.write_policy import NOTE_FOLDERS
 
 # Pinned automatically, in this order; upper and lower case are the same.
 PINNED_RULE_FILES = ("SOUL.md", "TRADING_MANUAL.md", "TRADING-MANUAL.md", "MANUAL.md", "RULES.md", "AVOID.md", "LIMITS.md")
 RULE_FOLDERS = ("", "memory/")
+PINNABLE_SUFFIXES = TEXT_SUFFIXES | {".mdc", ".yaml", ".yml", ".toml", ".json"}
+AGENT_TYPES = ("journal", "log", "transcript", "decision", PAGE_TYPE)  # that agents write, or that are made of what they write
 _HEADING_SEPARATOR = re.compile(r"\s*[›>/]\s*")  # between a heading and one below it: "Risk › Gold"
 
 
@@ -38,10 +45,37 @@ def find_rule_files(root: Path) -> list[str]:
     return paths
 
 
+def is_rule_file(path: str) -> bool:
+    """Returns True if a file of this name, at this place in its workspace, is pinned automatically."""
+    folder, _, name = path.rpartition("/")
+    return (f"{folder}/" if folder else "") in RULE_FOLDERS and name.casefold() in {rule.casefold() for rule in PINNED_RULE_FILES}
+
+
 def may_be_pinned(path: str) -> bool:
-    """Returns True if only the owner writes a document: it is one of the rules, or a page at the top of the workspace."""
+    """Returns True if no agent writes a document: it is no note, log, transcript or decision of an agent."""
+    if PurePosixPath(path).suffix.lower() not in PINNABLE_SUFFIXES:
+        return False
     kind, tier = classify_path(path)
-    return tier == 1 or (kind == "note" and len(PurePosixPath(path).parts) == 1)
+    folder = PurePosixPath(path).parts[0].lower() if "/" in path else ""
+    return tier == 1 or (kind not in AGENT_TYPES and folder not in NOTE_FOLDERS)
+
+
+def unreadable_reason(root: Path, path: str) -> tuple[RuleState, str]:
+    """Returns why the text of a file in a folder cannot be read."""
+    file = root / path
+    try:
+        status = file.lstat()
+        if stat.S_ISLNK(status.st_mode) or file.resolve() != file.absolute():
+            return "unreadable", "it is a link, and links are not followed"
+        if stat.S_ISDIR(status.st_mode):
+            return "unreadable", "it is a folder now"
+        with file.open("rb") as opened:
+            opened.read(1)
+    except (FileNotFoundError, NotADirectoryError):
+        return "missing", "the file is not there"
+    except OSError as error:
+        return "unreadable", f"it cannot be read: {error.strerror}"
+    return "unreadable", "it is not text, or too large"
 
 
 def section_lines(text: str, heading: str) -> tuple[int, int] | None:

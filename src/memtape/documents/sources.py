@@ -31,6 +31,9 @@ from memtape.errors import Invalid
 
 TEXT_SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".txt", ".rst"})
 RECORD_SUFFIXES = frozenset({".jsonl", ".json", ".ndjson"})  # indexed only in folders of runs, decisions and reports
+# Indexed for their metrics only, in folders of reports and if their name says that they are one.
+STATISTICS_SUFFIXES = frozenset({".csv", ".html", ".htm"})
+_STATISTICS = re.compile(r"stats|statistics|metrics|summary|tearsheet|report|quantstats|vectorbt|backtest")
 # Folders whose name begins with a dot are ignored too.
 IGNORED_FOLDERS = frozenset({
     "CVS", "node_modules", "bower_components", "__pycache__", "site-packages", "venv", "env", "virtualenv",
@@ -52,11 +55,17 @@ LOG_FILES = frozenset(
     {"TRADE-LOG.MD", "TRADE_LOG.MD", "RESEARCH-LOG.MD", "RESEARCH_LOG.MD", "WEEKLY-REVIEW.MD", "WEEKLY_REVIEW.MD"}
 )
 _STRATEGY = re.compile(r"(?:trading[-_])?strategy\b|strategy[-_.]|trading[-_]strategy", re.IGNORECASE)
+# What an agent keeps about a strategy is its own, whatever the file is called.
+_WORKING_FILE = re.compile(
+    r"[-_. ](?:log|notes?|journal|reviews?|results?|status|ideas?|draft|todo|scratch|performance|report|summary)\b",
+    re.IGNORECASE,
+)
 # Type and tier by folder; the first folder on the path that is listed here decides.
 FOLDER_TYPES = {
     "journal": ("journal", 3), "journals": ("journal", 3), "diary": ("journal", 3),
     "runs": ("transcript", 3), "transcripts": ("transcript", 3), "sessions": ("transcript", 3), "traces": ("transcript", 3),
     "decisions": ("decision", 3), "decision": ("decision", 3),
+    "backtest_results": ("report", 3), "backtest-results": ("report", 3),
     "reports": ("report", 3), "backtests": ("report", 3), "backtest": ("report", 3),
     "research": ("external", 4), "external": ("external", 4), "news": ("external", 4), "inbox": ("external", 4),
     "downloads": ("external", 4), "web": ("external", 4), "sources": ("external", 4),
@@ -123,12 +132,17 @@ def classify_path(path: str) -> tuple[str, int]:
     """Returns the type and the tier of a document by its path in the workspace."""
     parts = PurePosixPath(path).parts
     name, folders = parts[-1].upper(), [part.lower() for part in parts[:-1]]
-    by_folder = next((FOLDER_TYPES[folder] for folder in folders if folder in FOLDER_TYPES), None)
+    by_folder = None
+    for folder in folders:
+        # The first folder decides, but an agent's journal below the owner's strategies is still the agent's.
+        if folder in FOLDER_TYPES and (by_folder is None or FOLDER_TYPES[folder][1] > max(by_folder[1], 2)):
+            by_folder = FOLDER_TYPES[folder]
     # The top of the workspace, or the memory folder of the common layout.
     is_owners = by_folder is None or folders == ["memory"]
     if is_owners and name in RULE_FILES:
         return "rules", 1
-    if is_owners and _STRATEGY.match(name) and not name.endswith(tuple(suffix.upper() for suffix in RECORD_SUFFIXES)):
+    is_strategy = bool(_STRATEGY.match(name)) and not _WORKING_FILE.search(name)
+    if is_owners and is_strategy and not name.endswith(tuple(suffix.upper() for suffix in RECORD_SUFFIXES)):
         return "strategy", 1
     if name in LOG_FILES:
         return "log", 3
@@ -176,6 +190,8 @@ def walk(source: DocumentFolder) -> Iterator[FileEntry | SkippedFile]:
 
 def _is_indexed(path: str, kind: str) -> bool:
     suffix = PurePosixPath(path).suffix.lower()
+    if suffix in STATISTICS_SUFFIXES:
+        return kind == "report" and bool(_STATISTICS.search(PurePosixPath(path).stem.lower()))
     return suffix in TEXT_SUFFIXES or (suffix in RECORD_SUFFIXES and kind in ("transcript", "decision", "report"))
 
 
@@ -251,7 +267,7 @@ def affects_index(name: str) -> bool:
     [True, True, True, False, False, False]
     """
     suffix = PurePosixPath(name).suffix.lower()
-    return name == VENV_MARKER or (not name.startswith(".") and suffix in TEXT_SUFFIXES | RECORD_SUFFIXES)
+    return name == VENV_MARKER or (not name.startswith(".") and suffix in TEXT_SUFFIXES | RECORD_SUFFIXES | STATISTICS_SUFFIXES)
 
 
 def _file_entry(entry: os.DirEntry[str], path: str, kind: str, tier: int) -> FileEntry | SkippedFile | None:

@@ -33,6 +33,7 @@ from memtape.engine.documents.rules import (
     documents_of_receipt,
     recorded_documents,
 )
+from memtape.engine.documents.rules_seen import rules_seen
 from memtape.engine.view import open_view
 from memtape.engine.view.owner_stream import agent_and_skill
 from memtape.engine.write.log_writer import Receipt
@@ -129,7 +130,7 @@ class Briefs:
         embedder = resources.embedder if skill.context.memory.similarSituations else None
         inputs = gather(view, question, agent, skill, version, embedder)
         documents, problems = self._documents(view, question, inputs, source)
-        inputs = replace(inputs, rules=documents.rules, documents=documents.documents)
+        inputs = replace(inputs, rules=documents.rules, documents=documents.documents, rule_problems=documents.missing)
         count, counted_by = resources.tokens
         brief = compose_brief(
             inputs, budget=question.budget, without_memory=question.without_memory, count=count, counted_by=counted_by
@@ -168,9 +169,11 @@ class Briefs:
         thesis = question.thesis or last_reason(view, symbol)
         words = " ".join(word for word in (symbol, question.strategy, situation.regime, thesis) if word and word != ANY)
         if source == "receipt":
-            return documents_of_receipt(reader, words, question.passages)
+            return documents_of_receipt(reader, rules_seen(view.items), words, question.passages)
         wanted = inputs.skill.context.memory.enabled and not question.without_memory and bool(words)
-        return documents_now(reader, words, symbol, passages=wanted, simulated=view.agent.mode == "sim")
+        return documents_now(
+            reader, rules_seen(view.items), words, symbol, passages=wanted, simulated=view.agent.mode == "sim"
+        )
 
     # ---- what was shown ----------------------------------------------------------------------------------------------
 

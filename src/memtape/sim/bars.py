@@ -56,6 +56,7 @@ class BarFile:
 
     bars: list[Bar]
     skipped: int
+    symbol_from_name: bool = False  # the symbol is that of the file's name: the file states none, and nobody else did
 
 
 def read_bars(
@@ -96,7 +97,8 @@ def read_bar_file(
             problem = "a single bar does not show its length"
             raise Invalid(f"{file.name}, time", problem, "Give more rows or a frame")
         bars += _bars_of_length(rows, length)
-    return BarFile(sorted(bars, key=lambda bar: (bar.t0, bar.symbol)), skipped)
+    unnamed = symbol is None and not _states_symbol(file)
+    return BarFile(sorted(bars, key=lambda bar: (bar.t0, bar.symbol)), skipped, unnamed)
 
 
 def bars_hash(bars: Iterable[Bar]) -> str:
@@ -176,6 +178,14 @@ def _open_text(file: Path) -> TextIO:
     if file.suffix.lower() == ".gz":
         return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
     return file.open(encoding="utf-8-sig", newline="")
+
+
+def _states_symbol(file: Path) -> bool:
+    """Returns True if a file that was read before has a column of symbols."""
+    with _open_text(file) as text:
+        heading = text.readline()
+    names = next(csv.reader([heading], delimiter=max(",;\t", key=heading.count)), [])
+    return "symbol" in _columns(file, names, adjust=False)
 
 
 def _parse(file: Path, text: TextIO, default: str, adjust: bool, strict: bool) -> Iterator[_BarRow | None]:

@@ -151,7 +151,7 @@ _WRITERS: dict[str, Convert] = {
     "money": decimal_text, "time": micros, "flag": int, "list": lambda value: canonical_plain(list(value)) if value else "[]",
 }  # fmt: skip
 _READERS: dict[str, Convert] = {
-    "money": money_of, "time": moment, "flag": bool, "list": lambda text: tuple(json.loads(text)),
+    "money": money_of, "time": moment, "flag": bool, "list": lambda text: () if text == "[]" else tuple(json.loads(text)),
 }  # fmt: skip
 
 

@@ -35,6 +35,7 @@ from memtape.surfaces.import_checks import (
     drop_stale,
     listed_problems,
     refuse_bad_rows,
+    refuse_second_reading,
 )
 from memtape.surfaces.journal_imports import import_journal
 
@@ -78,6 +79,8 @@ def import_content(
     _check_found(memory, handle, result, settings)
     outcomes = [each.outcome for each in result.found if each.outcome is not None]
     new, duplicates = _count_new(handle, result.found, outcomes)
+    if handle is not None and new and not duplicates:
+        result.problems[:0] = refuse_second_reading(handle, file.digest, result.mapping)
     totals, absurd = file_sums(result)
     answer = {
         # In the first line, because a person who commits may read no other.

@@ -11,6 +11,7 @@ from memtape.core.codec import plain, time_text
 from memtape.core.decisions.decision_outcomes import StatedOutcome
 from memtape.core.items import Item, body_of, unpack_items
 from memtape.core.observed import CashFlow, Claim, ClosedTrade, EquityMark, Tick, occurred_at
+from memtape.core.skills import DEFAULT_AGENT
 from memtape.engine.write.arrivals import CLOCK_TOLERANCE
 from memtape.errors import FieldProblem, Invalid
 
@@ -131,6 +132,24 @@ def drop_changed_outcomes(handle: AgentMemory, found: Sequence[FoundRow], proble
 def _same_outcome(stated: StatedOutcome, earlier: Mapping[str, Any]) -> bool:
     now = plain(stated) | {"cause": stated.stated_cause}
     return all(now.get(name) == earlier.get(name) for name in ("status", "cause", "r", "exit_price", "exit_at"))
+
+
+def refuse_second_reading(handle: AgentMemory, file_digest: str, mapping: Mapping[str, str]) -> list[ImportProblem]:
+    """The problem of a file that counts already and is read otherwise now, so that each of its rows would count twice."""
+    for item, undone in handle.imports.all():
+        earlier = item.body.get("mapping") or {}
+        if undone or item.body.get("digest") != file_digest or earlier.get("kind") != mapping.get("kind"):
+            continue
+        differing = [name for name in dict.fromkeys((*earlier, *mapping)) if earlier.get(name) != mapping.get(name)]
+        if not differing:
+            continue
+        name = differing[0]
+        problem = (f"this file was imported before, with {name} {earlier.get(name) or 'not given'}, here it is "
+                   f"{mapping.get(name) or 'not given'}: its rows would count twice")  # fmt: skip
+        own = "" if handle.agent.id == DEFAULT_AGENT else f" --agent {handle.agent.id}"
+        fix = f"Take the earlier import back first: memtape imports undo {item.key}{own}"
+        return [ImportProblem(None, name, problem, fix)]
+    return []
 
 
 def refuse_bad_rows(problems: Sequence[ImportProblem], rows: int, has_rows: bool, skip_bad: bool) -> None:

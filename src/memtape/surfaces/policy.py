@@ -73,7 +73,7 @@ POLICY: Mapping[str, OperationPolicy] = {
         get_ledger preview_brief list_shown_briefs get_shown_brief diff_lessons list_imports
         import_file undo_import amend_fill void_fill record_outcome
         confirm_plan retire_lesson promote_lessons label_trade
-        pin_document unpin_document accept_proposal reject_proposal
+        pin_document unpin_document suggest_pins accept_proposal reject_proposal
         configure_agent run_agent send_message reset_memory start_chat
     """),
     **_rows("owner", "shared", """

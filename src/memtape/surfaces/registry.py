@@ -281,7 +281,8 @@ def permissions_page(operations: Collection[Operation]) -> str:
         "a model. A model that is bound to one agent (`--agent`) reaches that agent only.", "",
         "Every new row of the log records its `author` (`owner`, `model` or `venue`) and its `tier` (0 the venue, 1 the owner, 3 "
         "a model). What a model writes has tier 3; its reports have tier 1 where the owner started the server with `--reports "
-        "operator`. Rows that were written before this was recorded count as tier 1.", "",
+        "operator`. No row has tier 2: what memtape computes is derived from the log, not written into it. "
+        "Rows that were written before this was recorded count as tier 1.", "",
         "| operation | writes | who may call it | concerns | tier of a model's row |", "|---|---|---|---|---|",
     ]  # fmt: skip
     for known in sorted(operations, key=lambda known: known.name):

@@ -170,16 +170,36 @@ def test_a_segment_says_how_many_lines_did_not_fit():
     assert told.warnings == ("Lines left out for want of room: memory 5, recent_trades 6, similar 2",)
 
 
-def test_rules_beyond_their_own_budget_are_cut_and_say_so():
-    manual = PinnedRule(
-        "m", "Manual", "\n".join(f"Rule {n}: never do the thing that was described in section {n}." for n in range(200))
-    )
-    told = compose_brief(replace(NEW, rules=(manual,)), budget=100_000)
-    rules = section(told, "rules")
-    assert rules[2] == "  | Rule 0: never do the thing that was described in section 0."
-    left = next(segment.left_out for segment in told.segments if segment.name == "rules")
-    assert rules[-1] == f"- (cut here: {left} more lines of rules are over their budget of 800 tokens)"
-    assert len(rules) - 3 + left == 200 and estimate_tokens("\n".join(rules)) <= 840
+LONG_MANUAL = "\n".join(
+    f"{'## Part ' + str(n // 50) if n % 50 == 0 else f'{n}. **Never** do the thing that was described in section {n}.'}"
+    for n in range(200)
+)
+
+
+def test_rules_use_the_room_that_the_budget_has_free():
+    manual = PinnedRule("m", "Manual", LONG_MANUAL, "MANUAL.md", 1, 200)
+    told = compose_brief(replace(NEW, rules=(manual,)), budget=5_000)
+    assert section(told, "rules")[2:] == [f"  | {line}" for line in LONG_MANUAL.split("\n")]
+    assert told.tokens <= 5_000 and not any("rules" in warning for warning in told.warnings)
+
+
+def test_rules_that_find_no_room_are_named_by_section_and_the_budget_is_kept():
+    manual = PinnedRule("m", "Manual", LONG_MANUAL, "MANUAL.md", 1, 200)
+    limits = PinnedRule("l", "LIMITS.md", "1. Two trades a day.\n2. See rule 1.", "LIMITS.md", 1, 2)
+    for budget in (1_000, 1_500, 2_000, 2_400):
+        told = compose_brief(replace(NEW, rules=(manual, limits)), budget=budget)
+        rules = section(told, "rules")
+        assert told.tokens <= budget and told.tokens >= 0.75 * budget
+        assert rules[-2:-4:-1] == ["  | 2. See rule 1.", "  | 1. Two trades a day."]  # a long manual does not push limits out
+        assert "MANUAL.md › Part 3, lines 151 to 200" in rules[-1] and rules[-1].startswith("- NOT SHOWN for want of room:")
+        assert any("MANUAL.md › Part 3" in warning and f"{budget:,} tokens" in warning for warning in told.warnings)
+
+
+def test_what_changes_with_every_tick_does_not_move_the_line_at_which_rules_are_cut():
+    manual = PinnedRule("m", "Manual", LONG_MANUAL, "MANUAL.md", 1, 200)
+    before = compose_brief(replace(rich(), rules=(manual,)), budget=2_500)
+    after = compose_brief(replace(rich(), rules=(manual,), holding=()), budget=2_500)
+    assert section(before, "rules") == section(after, "rules") and section(before, "rules")[-1].startswith("- NOT SHOWN")
 
 
 def test_no_kind_of_memory_crowds_out_the_others():

@@ -262,12 +262,12 @@ def test_a_short_id_stands_for_one_record_and_does_not_depend_on_what_follows_it
         assert resolve_short_id(among.of(id), ids) == [id]
 
 
-def test_a_rule_that_is_pinned_and_avoided_stands_once_and_so_does_the_strategy():
-    manual = PinnedRule("m", "Manual", "- Never add to a loser.\n- Stop below the range, target 2R.\n- Sleep eight hours.")
-    again = PinnedRule("n", "Manual, again", "sleep eight hours")
-    told = compose_brief(replace(NEW, rules=(manual, again)))
-    assert section(told, "rules") == ["## Rules", "- Manual", "  | Sleep eight hours."]
-    assert told.text.count("Never add to a loser") == 1 and told.text.count("target 2R") == 1
+def test_pinned_rules_stand_word_for_word_and_a_document_that_was_said_whole_stands_once():
+    text = "3. Never add to a loser.\n4. Sleep eight hours, *except* under rule 3:\n   - on Fridays\n\n| x | <= 30 |"
+    manual, again = PinnedRule("m", "Manual", text), PinnedRule("n", "Manual, again", "sleep eight hours, *except* under rule 3")
+    told = compose_brief(replace(NEW, rules=(manual, again, PinnedRule("o", "Said", "- Never add to a loser!"))))
+    assert section(told, "rules") == ["## Rules", "- Manual", *(f"  | {line}" for line in text.split("\n") if line)]
+    assert told.text.count("Said") == 0
 
 
 def test_hints_that_could_be_chance_are_not_for_the_agent():

@@ -198,7 +198,7 @@ def test_segments_stand_in_their_order_under_their_headings():
 
 
 def test_each_section_has_its_own_budget_and_says_whether_it_is_memory():
-    assert SECTION_TOKENS == {"rules": 800, "lessons": 700, "recent_trades": 1_600, "memory": 1_600, "similar": 500}
+    assert SECTION_TOKENS == {"lessons": 700, "recent_trades": 1_600, "memory": 1_600, "similar": 500}
     assert {"lessons", "recent_trades", "open_positions", "memory", "similar"} == FROM_MEMORY
 
 

@@ -93,9 +93,17 @@ def test_an_answer_of_another_form_is_rejected_whole(answer):
 
 
 def test_one_wrong_choice_does_not_cost_the_right_one_its_place():
-    texts, problems = judged({"candidate": "c1"}, 7, chosen() | {"text": "Trust me."}, chosen())
+    texts, problems = judged({"remark": ""}, 7, chosen() | {"text": "Trust me."}, chosen())
     assert texts == [lesson_sentence(LONDON)]
     assert [one.split(":")[0] for one in problems] == ["it does not fit the schema"] * 3
+
+
+@pytest.mark.parametrize("remark", [None, 5, True, ["late entries"], {"text": "late entries"}])
+def test_a_remark_that_is_no_text_is_dropped_and_its_lesson_stays(remark):
+    answer = ReflectionReply.model_validate({"lessons": [{"candidate": "c1", "remark": remark}, {"candidate": "c2"}]})
+    found = ground_lessons(answer.model_dump(), [LONDON, BTC], [])
+    assert [one.text for one in found.lessons] == [lesson_sentence(LONDON), lesson_sentence(BTC)] and found.rejected == ()
+    assert found.dropped_remarks == (remark is not None)
 
 
 def test_a_candidate_is_told_once():
@@ -235,7 +243,7 @@ def test_what_fits_the_schema_is_what_a_choice_is_read_from():
     assert set(schema["properties"]["lessons"]["items"]["required"]) == set(ChosenLesson.model_fields)
     # Strict modes of both providers take it as it is: closed objects, every property required, no limits.
     assert enforceable_schema(schema, all_required=True) == schema
-    for wrong in ({"candidate": 1}, {"remark": None}, {"text": "x"}):
+    for wrong in ({"candidate": 1}, {"candidate": None}, {"text": "x"}):
         with pytest.raises(ValidationError):
             ReflectionReply.model_validate({"lessons": [chosen() | wrong]})
         assert "schema" in judged(chosen() | wrong)[1][0]

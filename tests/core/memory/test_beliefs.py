@@ -297,6 +297,20 @@ def test_a_run_of_luck_that_lasts_as_long_as_a_regime_is_not_taken_for_an_edge_o
     assert [b.sentence for b in believed(episodes) if b.status == "believed"] == []
 
 
+def test_where_a_label_lasts_luck_is_looked_for_in_blocks_as_long_as_its_runs():
+    episodes = [
+        trade(n, 1.0 if n % 2 else -1.0, regime=("ranging", "volatile")[n // 75 % 2], session=("asia", "london")[n // 3 % 2])
+        for n in range(300)
+    ]
+    cells = count_cells(episodes, True).cells
+    known = {names: CellKey("VB", "XAUUSD", tuple((name, ANY) for name in names)) for names in belief_cells.GROUPINGS}
+    blocks = {names: cells[key].inside_blocks.blocks for names, key in known.items() if key in cells}
+    assert blocks["session",] == 20 and blocks["regime",] == 6 and blocks["regime", "session"] == 6
+    # A belief that the owner states is judged in the same way.
+    [stated] = count_stated([says({"regime": "ranging"})], episodes, True)
+    assert stated.inside.inside_blocks.blocks + stated.inside.outside_blocks.blocks <= 2 * 6
+
+
 # --- the gate -----------------------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ reaction of the market is measured at them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from difflib import get_close_matches
 from typing import Any
 
@@ -26,7 +26,7 @@ from memtape.brokers.calendars.event_file import (
 )
 from memtape.brokers.cells import EMPTY_WORDS, BadCell, TimeReader, date_order, is_time_of_day, read_zone, shown_cell
 from memtape.brokers.files import CellTable, ImportFile, clean_name, csv_table, json_table, starts_like_json
-from memtape.brokers.headings import FieldNames, plain_name, states_utc
+from memtape.brokers.headings import FieldNames, plain_name, stated_offset
 from memtape.brokers.importer import ImportOptions, ImportProblem
 from memtape.brokers.mapping import SAMPLE_ROWS, ColumnMapping, column_places
 from memtape.brokers.tables import filter_rows
@@ -186,8 +186,9 @@ class _EventTable:
         if dates:
             settings["dates"] = dates
         zone, ahead = read_zone(settings["zone"]) if "zone" in settings else (None, timedelta())
-        if zone is None and states_utc(" ".join(source.header[at] for at in mapping.columns.get("time", ()))):
-            zone = UTC
+        stated = stated_offset(" ".join(source.header[at] for at in mapping.columns.get("time", ())))
+        if zone is None and stated is not None:
+            zone = timezone(stated)
         self.times = TimeReader(dates, zone, ahead)
 
     def events(self) -> list[FoundEvent]:

@@ -1,8 +1,8 @@
 """Decides which lines fit into a brief: every line has a priority, and the lines of the highest priority are kept.
 
 A section can have a budget of its own, so that no kind of memory crowds out the others; the whole brief has one too. Lines are
-kept strictly in the order of `LinePriority`, so a larger budget only adds lines. Header, limits, strategy, rules, open
-positions, risk state, footer and the first warning are never left out.
+kept strictly in the order of `LinePriority`, so a larger budget only adds lines. Header, limits, strategy, open positions, risk
+state, footer and the first warning are never left out; pinned rules only where the budget has no room for them (`rule_room`).
 
 >>> one = BriefSection("similar", "user",
 ...     (BriefLine("- a", keep=LinePriority.SIMILAR), BriefLine("- b", keep=LinePriority.SIMILAR)), "## Similar")
@@ -47,7 +47,8 @@ class BriefLine:
     """One line, its sources and its priority. `more` is added to the line if there is room for `LinePriority.REASON`.
 
     `free` are the words in it that a model or an external source wrote, each with its author; `bare` is the line without them. A
-    line without a bare form is left out if the words find no room (`free_text`).
+    line without a bare form is left out if the words find no room (`free_text`). A line of a document has the name of its
+    `part` and its `number` there, by which it is named if it finds no room.
     """
 
     text: str
@@ -56,6 +57,8 @@ class BriefLine:
     more: str = ""
     free: tuple[tuple[str, str], ...] = ()  # author, words
     bare: str | None = None
+    part: str = ""
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class BriefSection:
     lines: tuple[BriefLine, ...]
     heading: str = ""
     left_out: int = 0
+    unshown: tuple[str, ...] = ()  # the parts of pinned rules that found no room, by name
 
     @property
     def text(self) -> str:
@@ -74,11 +78,10 @@ class BriefSection:
         return "\n".join([*([self.heading] if self.heading else []), *(line.text + line.more for line in self.lines)])
 
 
-def fit_section(section: BriefSection, count: Count, *, max_tokens: int | None, by_owner: bool = False) -> BriefSection:
+def fit_section(section: BriefSection, count: Count, *, max_tokens: int | None) -> BriefSection:
     """Returns the section cut to its own budget: the lines of the highest priority, in their order.
 
-    Lines that are always kept may exceed the budget, except in the owner's own text: it may be of any length. It is cut at the
-    budget, and a last line says so.
+    Lines that are always kept may exceed the budget.
     """
     if max_tokens is None:
         return section
@@ -88,14 +91,11 @@ def fit_section(section: BriefSection, count: Count, *, max_tokens: int | None, 
     for at in by_priority:
         line = section.lines[at]
         taken += count(f"{line.text}{line.more}\n")
-        if taken > max_tokens and (line.keep or by_owner):
+        if taken > max_tokens and line.keep:
             break
         fitted.add(at)
     lines = tuple(line for at, line in enumerate(section.lines) if at in fitted)
-    missing = len(section.lines) - len(lines)
-    if missing and by_owner:
-        lines += (BriefLine(f"- (cut here: {missing} more lines of rules are over their budget of {max_tokens} tokens)"),)
-    return replace(section, lines=lines, left_out=section.left_out + missing)
+    return replace(section, lines=lines, left_out=section.left_out + len(section.lines) - len(lines))
 
 
 _Piece = tuple[int, int, bool]  # index of the section, index of the line, True for the `more` of the line

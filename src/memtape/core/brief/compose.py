@@ -25,7 +25,7 @@ Any change of wording or form raises `PROMPT_VERSION`: the same inputs and versi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from memtape.core.brief.budget import (
@@ -44,16 +44,20 @@ from memtape.core.brief.inputs import (
     BriefInputs,
     LineSource,
     Role,
+    RuleProblem,
     Segment,
 )
 from memtape.core.brief.number_format import format_minute
+from memtape.core.brief.rule_room import CHANGING_SHARE, cut_rules
 from memtape.core.brief.sections import SECTIONS
+from memtape.core.brief.sections.rules import problem_text
 from memtape.core.codec import digest
 from memtape.core.skills import MemoryConfig
 from memtape.errors import Invalid
 
-PROMPT_VERSION = 6
+PROMPT_VERSION = 7
 BRIEF_TOKENS = 4_000  # tokens
+FRAME_TOKENS = 60  # of the lines around the records and the sentence on the rules
 BETWEEN = "\n\n"
 MARKS: dict[Role, str] = {"system": "=== system ===", "user": "=== user ==="}
 _STABLE = frozenset({"header", "footer", *(spec.name for spec in SECTIONS if spec.stable)})
@@ -69,8 +73,14 @@ def compose_brief(
         raise Invalid("budget", "is below one token", "Give the tokens that a brief may take, like 4000")
     measure = estimate_tokens if count is None else count
     with_memory = inputs.skill.context.memory.enabled and not without_memory
+
+    def cost(sections: Sequence[BriefSection]) -> int:
+        return measure(_text(inputs, _framed(inputs, sections, with_memory)))
+
     wanted = _fit_all(inputs, with_memory, measure)
-    fitted = fit_sections(wanted, budget, lambda sections: measure(_text(inputs, _framed(inputs, sections, with_memory))))
+    if cost(wanted) > budget:
+        wanted = _with_rules_in_budget(wanted, budget, cost, measure)
+    fitted = fit_sections(wanted, budget, cost)
     whole = _framed(inputs, fitted, with_memory)
     text = _text(inputs, whole)
     tokens = measure(text)
@@ -80,7 +90,8 @@ def compose_brief(
             Segment(each.name, each.role, each.text, measure(each.text), each.left_out, each.name in _STABLE) for each in whole
         ),
         citations=tuple(_citations(whole)), tokens=tokens, counted_by=ESTIMATE if count is None else counted_by,
-        digest=digest(text), budget=budget, warnings=_warnings(wanted, fitted, tokens, budget), frame=_frame(inputs, whole),
+        digest=digest(text), budget=budget, frame=_frame(inputs, whole),
+        warnings=_warnings(wanted, fitted, tokens, budget, inputs.rule_problems),
     )  # fmt: skip
 
 
@@ -94,11 +105,21 @@ def _fit_all(inputs: BriefInputs, with_memory: bool, count: Count) -> list[Brief
     specs = [spec for spec in SECTIONS if with_memory or not spec.from_memory]
     written = [(spec, section) for spec in specs if (section := spec.write(inputs)).lines]
     rationed = {section.name: section for section in ration_free_text([section for _, section in written], count)}
-    return [
-        fit_section(rationed[spec.name], count, max_tokens=spec.max_tokens, by_owner=spec.by_owner)
-        for spec, _ in written
-        if spec.name in rationed
-    ]
+    return [fit_section(rationed[spec.name], count, max_tokens=spec.max_tokens) for spec, _ in written if spec.name in rationed]
+
+
+def _with_rules_in_budget(
+    sections: Sequence[BriefSection], budget: int, cost: Callable[[Sequence[BriefSection]], int], count: Count
+) -> list[BriefSection]:
+    """Returns the sections with the pinned rules cut, if even without anything that may be left out they are over the budget."""
+    fixed = fit_sections(sections, 0, cost)
+    rules = next((section for section in fixed if section.name in _BY_OWNER), None)
+    if rules is None or cost(fixed) <= budget:
+        return list(sections)
+    system = cost([section for section in fixed if section.role == "system"])
+    others = cost([section for section in fixed if section is not rules])
+    cut = cut_rules(rules, max(min(int(budget * (1 - CHANGING_SHARE)) - system, budget - others - FRAME_TOKENS), 0), count)
+    return [cut if section.name == rules.name else section for section in sections]
 
 
 def _framed(inputs: BriefInputs, fitted: Sequence[BriefSection], with_memory: bool) -> list[BriefSection]:
@@ -148,9 +169,16 @@ def _citations(whole: Sequence[BriefSection]) -> Iterator[LineSource]:
         at += 1
 
 
-def _warnings(wanted: Sequence[BriefSection], fitted: Sequence[BriefSection], tokens: int, budget: int) -> tuple[str, ...]:
-    """Returns what the sender of the brief should know: a broken budget, lines left out, a costly length."""
-    warnings: list[str] = []
+def _warnings(
+    wanted: Sequence[BriefSection], fitted: Sequence[BriefSection], tokens: int, budget: int, missing: Sequence[RuleProblem]
+) -> tuple[str, ...]:
+    """Returns what the sender of the brief should know: rules that the agent does not get, a broken budget, a costly length."""
+    warnings = [problem_text(each) for each in missing]
+    warnings += [
+        f"Pinned rules that found no room in {budget:,} tokens: {'; '.join(section.unshown)}. Raise the budget, or pin less"
+        for section in fitted
+        if section.unshown
+    ]
     if tokens > budget:
         warnings.append(f"What may not be left out takes {tokens:,} tokens, more than the budget of {budget:,}")
     left = {each.name: each.left_out for each in fitted if each.left_out}

@@ -52,6 +52,27 @@ class PinnedRule:
     content_hash: str = ""
 
 
+RuleState = Literal["missing", "empty", "unreadable", "shortened"]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleProblem:
+    """A pinned document or section of which the agent does not get all that binds it."""
+
+    path: str
+    section: str | None = None
+    state: RuleState = "missing"
+    reason: str = ""  # "the file is not there"
+    last_seen: datetime | None = None  # when it was last there whole; None: never
+    lines_before: int = 0  # lines with words, when it was last there whole
+    signs_before: int = 0  # signs without spaces
+
+    @property
+    def title(self) -> str:
+        """The document, or the section with its document."""
+        return self.path if self.section is None else f"{self.path} › {self.section}"
+
+
 @dataclass(frozen=True, slots=True)
 class OpenPosition:
     """An open trade with its unrealised result by the last known mark."""
@@ -89,9 +110,10 @@ class BriefDocuments:
 
     rules: tuple[PinnedRule, ...] = ()
     documents: tuple[Passage, ...] = ()
+    missing: tuple[RuleProblem, ...] = ()  # pinned, and not there whole
 
     def __bool__(self) -> bool:
-        return bool(self.rules or self.documents)
+        return bool(self.rules or self.documents or self.missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +140,7 @@ class BriefInputs:
     lessons: tuple[Lesson, ...] = ()  # of the agent's active reflection
     skill_lessons: tuple[Lesson, ...] = ()  # of the skill's active reflection, for all its agents
     rules: tuple[PinnedRule, ...] = ()
+    rule_problems: tuple[RuleProblem, ...] = ()  # pinned, and not there whole
     recent: tuple[Trade, ...] = ()  # closed, newest entry first
     holding: tuple[OpenPosition, ...] = ()
     discrepancies: tuple[Discrepancy, ...] = ()  # of the last day

@@ -103,7 +103,7 @@ def risk_state(
         unknown=len(closed) - len(priced),
         losing_streak=None if affect is None else affect.consecutive_losses,
         drawdown=None if affect is None else affect.drawdown,
-        drawdown_usd=ZERO if affect is None else Decimal(repr(max(affect.peak_equity - affect.equity, 0.0))),
+        drawdown_usd=ZERO if affect is None else Decimal(repr(affect.below_peak)),
         drawdown_limit=None if affect is None else affect.limit,
         assumption="" if affect is None else affect.assumption,
     )  # fmt: skip

@@ -32,6 +32,8 @@ _ANSI = re.compile(
     r"|\x1b[ -/]*[0-~]"
 )
 _TAG = re.compile(r"<(?=[/!?|a-zA-Z])")
+_WHOLE_TAG = re.compile(r"<(?=[/!?|a-zA-Z][^<>]*>)")  # "rsi<30" is none
+_NEWLINE = re.compile(r"\r\n|\r")
 # Characters that look like a quotation mark, or like half of one.
 QUOTATION_MARKS = "\"“”„‟«»`´＂❝❞❠⹂〝〞〟〃゛ʺˮ˝˵˶״ײ″‶‴‷⁗᳓ꞌ\U0001f676\U0001f677\U0001f678"
 _DOUBLE = str.maketrans({**dict.fromkeys(QUOTATION_MARKS, "'"), "[": "(", "]": ")", "\\": "/"})
@@ -254,6 +256,22 @@ def owner_lines(text: str, cap: int = 20_000) -> list[str]:
     while lines and not lines[-1]:
         lines.pop()
     return lines
+
+
+def verbatim_lines(text: str) -> list[str]:
+    """Returns the owner's rules line by line and word for word: markdown, numbers, indents and signs stay as they are written.
+
+    Only what no reader sees, secrets and the opening of a tag are changed. Blank lines are left out. The caller puts each line
+    behind a prefix, so that none can begin a line of the brief.
+
+    >>> verbatim_lines("# Risk\\n\\n3. **Never** risk 1½ %\\u200b:\\n\\t- x < 30  | `a[1]`\\n</system>")
+    ['# Risk', '3. **Never** risk 1½ %:', '    - x < 30  | `a[1]`', '‹/system>']
+    """
+    shown = redact_secrets(_NEWLINE.sub("\n", text).expandtabs(4))
+    lines = (
+        line if line.isascii() and line.isprintable() else "".join(map(_shown, _ANSI.sub("", line))) for line in shown.split("\n")
+    )
+    return [_WHOLE_TAG.sub("‹", line).rstrip() for line in lines if line.strip()]
 
 
 def same_words(line: str) -> str:

@@ -37,7 +37,7 @@ class SectionSpec:
     max_tokens: int | None = None  # its own budget; None: only the budget of the whole brief applies
     from_memory: bool = False  # left out of a brief without memory
     citable: bool = False  # its lines end in an id that an answer can cite
-    by_owner: bool = False  # the owner's own words rather than records; if lines are cut, the section says so
+    by_owner: bool = False  # the owner's own words rather than records: they get all the room that the budget has
     stable: bool = False  # changes only if a trade closes or somebody edits something: the part of a prompt that can be cached
 
     def write(self, inputs: BriefInputs) -> BriefSection:

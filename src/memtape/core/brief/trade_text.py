@@ -218,6 +218,23 @@ def open_lots_line(lots: Sequence[OpenPosition], as_of: datetime, reference: str
     )  # fmt: skip
 
 
+def more_positions_line(held: Sequence[Sequence[OpenPosition]], references: Sequence[str]) -> BriefLine:
+    """Returns positions without a stop or a target in one line: symbol, side, size and id of each."""
+    listed = []
+    for lots, reference in zip(held, references, strict=True):
+        trade, size = lots[0].trade, size_of_lots(lots)
+        symbol = short_symbol(trade.symbol, trade.quality == "claimed")
+        listed.append(_joined(symbol, trade.side, format_money(size, trade.currency) if size else "", reference))
+    refs = tuple(ref for lots in held for lot in lots for ref in trade_refs(lot.trade))
+    return BriefLine(f"- {len(held)} more without a stop or target: {', '.join(listed)}", refs)
+
+
+def size_of_lots(lots: Iterable[OpenPosition]) -> Decimal:
+    """Returns what was paid for the lots of a position, as far as it is known."""
+    with localcontext(MONEY):
+        return sum((lot.trade.entry_size_usd for lot in lots if lot.trade.entry_size_usd is not None), ZERO)
+
+
 def _position_facts(position: OpenPosition, as_of: datetime) -> str:
     trade, mark, unrealized = position.trade, position.mark, position.unrealized_usd
     risk = trade.initial_risk_usd

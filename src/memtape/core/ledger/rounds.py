@@ -270,10 +270,20 @@ class Round:
 
 
 def trades_of_open_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) -> list[Trade]:
-    """The open trades of a position: one, or one for what is left of each lot."""
+    """The open trades of a position: one, or one for what is left of each lot. What was never more than dust is none."""
+    if is_dust(terms, round_):
+        return []
     if terms.trade_unit == "fifo_lots":
         return [trade_from_round(terms, symbol, leg, lot) for lot in round_.lots]
     return [trade_from_round(terms, symbol, leg, round_)]
+
+
+def is_dust(terms: AccountTerms, round_: Round) -> bool:
+    """Returns True if a round trip never held more than dust.
+
+    A leftover that is sold after its trade has ended opens such a round. Its money counts, but it teaches nothing.
+    """
+    return round_.entered <= terms.dust_qty
 
 
 def trade_from_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) -> Trade:
@@ -323,7 +333,8 @@ def trade_from_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) 
             entry_session=situation.session if situation else None,
             exit_regime=left.regime if left else None,
             quality=round_.quality, adopted=round_.adopted, liquidation_fills=round_.liquidation_fills,
-            tags=entry.tags if entry else (), teach="learn", confidence=entry.confidence if entry else None,
+            tags=entry.tags if entry else (), teach="exclude" if is_dust(terms, round_) else "learn",
+            confidence=entry.confidence if entry else None,
             entry_situation=canonical(situation) if situation else None, first_partial_price=round_.first_partial,
             exit_item=round_.closed_by, exit_seq=round_.exit_seq, fee_unknown=round_.fee_unknown, group_id=round_.group,
             accounting=contract.accounting, payoff=contract.payoff,

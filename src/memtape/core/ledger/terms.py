@@ -19,7 +19,8 @@ from memtape.core.values import ONE, ZERO
 # 1: the first rules. 2: accounting on margin and in cash, instrument terms, bounded prices, late snapshots, corrections, lots.
 # 3: outcomes of decisions; decisions not to trade are followed by the same rules.
 # 4: labels are folded to their vocabularies, bars of a day give no session, tiers tell the venue from the owner's records.
-RULES_VERSION = 4
+# 5: a trade that never held more than dust teaches nothing.
+RULES_VERSION = 5
 TradeUnit = Literal["flat_to_flat", "fifo_lots"]
 
 

@@ -71,6 +71,11 @@ class Affect:
         return self.equity if self.flow_free is None else self.flow_free
 
     @property
+    def below_peak(self) -> float:
+        """Returns how far the equity without flows is below its peak, in the account currency."""
+        return max(self.peak_equity - self.equity_without_flows, 0.0)
+
+    @property
     def drawdown(self) -> float:
         return (self.peak_equity - self.equity_without_flows) / self.peak_equity if self.peak_equity > 0 else 0.0
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
 from memtape.core.memory.beliefs import TESTABLE, Belief, Proposition, StatedBelief, belief_concerns, confirms, entry_facts
@@ -33,6 +33,7 @@ CONDITIONS = ("regime", "volatility_regime", "session", "side")
 GROUPINGS: tuple[tuple[str, ...], ...] = (*((field,) for field in CONDITIONS), *combinations(CONDITIONS, 2))
 MIN_COMPARED_TRADES = 10  # trades, inside and outside
 BLOCKS = 20  # blocks of consecutive trades into which those of a strategy and symbol are cut
+MIN_BLOCKS = 6  # where a label hardly ever changes
 Conditions = tuple[tuple[str, str], ...]
 WINS = Proposition({})  # a trade ends with a positive outcome
 
@@ -114,7 +115,8 @@ class SignalOutcome(NamedTuple):
     confirmed: bool
     tier: int
     trade: Episode  # the last one; its labels are those of the signal
-    block: int = 0
+    place: int = 0  # among the signals that are cut into blocks together
+    of: int = 1  # how many these are
 
 
 def count_cells(episodes: Iterable[Episode], claims_count: bool) -> CellCounts:
@@ -124,18 +126,25 @@ def count_cells(episodes: Iterable[Episode], claims_count: bool) -> CellCounts:
     segments: defaultdict[tuple[str, str], list[Episode]] = defaultdict(list)
     for episode in counted:
         segments[episode.strategy, episode.symbol].append(episode)
+    blocks: dict[CellKey, int] = {}
     inside: defaultdict[CellKey, list[SignalOutcome]] = defaultdict(list)
     joint: dict[tuple[str, str], dict[Conditions, tuple[int, int]]] = {}
     for segment, trades in segments.items():
         found = joint[segment] = {}
-        for signal in in_blocks(signal_outcomes(trades, unit)):
+        signals = in_places(signal_outcomes(trades, unit))
+        fields = {name: blocks_of_labels(getattr(signal.trade, name) for signal in signals) for name in CONDITIONS}
+        for names in ((), *GROUPINGS):
+            known = CellKey(*segment, tuple((name, ANY) for name in names))
+            blocks[known] = min((fields[name] for name in names), default=BLOCKS)
+        for signal in signals:
             for key in cells_of(signal.trade):
                 inside[key].append(signal)
             labels = known_labels(signal.trade)
             n, wins = found.get(labels, (0, 0))
             found[labels] = n + 1, wins + signal.confirmed
-    around = {key: block_counts(members) for key, members in inside.items() if key == key.known}
-    return CellCounts({key: tally_signals(members, around[key.known]) for key, members in inside.items()}, joint, unit)
+    around = {key: block_counts(members, blocks[key]) for key, members in inside.items() if key == key.known}
+    cells = {key: tally_signals(members, around[key.known], blocks[key.known]) for key, members in inside.items()}
+    return CellCounts(cells, joint, unit)
 
 
 def counted_trades(episodes: Iterable[Episode], claims_count: bool) -> list[Episode]:
@@ -191,9 +200,29 @@ def mean_known(values: Iterable[float | None]) -> float | None:
     return total / len(known) if known else None
 
 
-def in_blocks(ordered: Sequence[SignalOutcome]) -> list[SignalOutcome]:
-    """Returns the signals with their blocks: as many consecutive ones in each, as far as they can be divided."""
-    return [signal._replace(block=place * BLOCKS // len(ordered)) for place, signal in enumerate(ordered)]
+def in_places(ordered: Sequence[SignalOutcome]) -> list[SignalOutcome]:
+    """Returns the signals with their places, by which they fall into blocks of as many consecutive ones as can be."""
+    return [signal._replace(place=place, of=len(ordered)) for place, signal in enumerate(ordered)]
+
+
+def blocks_of_labels(labels: Iterable[object]) -> int:
+    """Returns into how many blocks the trades with these labels are cut, in the order in which they closed.
+
+    Where a label lasts for long, luck may last as long, and short blocks would not show it: so there are at most five blocks for
+    four runs of the label.
+
+    >>> blocks_of_labels(["asia", "london"] * 50), blocks_of_labels(["ranging"] * 40 + [None] + ["volatile"] * 40)
+    (20, 6)
+    >>> blocks_of_labels((["ranging"] * 8 + ["volatile"] * 8) * 5)
+    13
+    """
+    known = [label for label in labels if label is not None and label != ANY]
+    return blocks_of_runs(1 + sum(before != label for before, label in pairwise(known)))
+
+
+def blocks_of_runs(runs: int) -> int:
+    """Returns into how many blocks trades are cut if their labels form so many runs."""
+    return min(BLOCKS, max(MIN_BLOCKS, (5 * runs + 3) // 4))
 
 
 def known_labels(episode: Episode) -> Conditions:
@@ -217,7 +246,7 @@ def cells_of(episode: Episode) -> list[CellKey]:
     return keys
 
 
-def tally_signals(inside: Sequence[SignalOutcome], around: Mapping[int, tuple[int, int]]) -> Tally:
+def tally_signals(inside: Sequence[SignalOutcome], around: Mapping[int, tuple[int, int]], blocks: int) -> Tally:
     """Returns the tally of signals, in the order in which they closed. `around`: counts by block, inside and outside together."""
     if not inside:
         return Tally(outside_blocks=block_sums(around.values()))
@@ -228,7 +257,7 @@ def tally_signals(inside: Sequence[SignalOutcome], around: Mapping[int, tuple[in
             n_r, sum_r, sum_r2 = n_r + 1, sum_r + r, sum_r2 + r * r
         last[confirmed] = evidence
     tenth = inside[MIN_COMPARED_TRADES - 1].evidence.exit_at if len(inside) >= MIN_COMPARED_TRADES else None
-    own = block_counts(inside)
+    own = block_counts(inside, blocks)
     return Tally(
         len(inside), sum(signal.confirmed for signal in inside), n_r, sum_r, sum_r2, max(signal.tier for signal in inside),
         inside[0].evidence.exit_at, tenth, last.get(True), last.get(False), block_sums(own.values()),
@@ -236,12 +265,13 @@ def tally_signals(inside: Sequence[SignalOutcome], around: Mapping[int, tuple[in
     )  # fmt: skip
 
 
-def block_counts(signals: Iterable[SignalOutcome]) -> dict[int, tuple[int, int]]:
+def block_counts(signals: Iterable[SignalOutcome], blocks: int) -> dict[int, tuple[int, int]]:
     """Returns the number of signals, and of those that confirm, by block."""
     counts: dict[int, tuple[int, int]] = {}
     for signal in signals:
-        n, w = counts.get(signal.block, (0, 0))
-        counts[signal.block] = n + 1, w + signal.confirmed
+        block = signal.place * blocks // signal.of
+        n, w = counts.get(block, (0, 0))
+        counts[block] = n + 1, w + signal.confirmed
     return counts
 
 
@@ -273,11 +303,12 @@ def count_stated(stated: Iterable[StatedBelief], episodes: Iterable[Episode], cl
         told = (e for e in trades if one.tests(e.exit_at))
         found = concerned_signals(one.proposition, one.strategy, one.symbol, told, unit)
         tested = [(holds(predicate, entry_facts(signal.trade)), signal) for signal in found]
-        placed = in_blocks([signal for inside, signal in tested if inside is not None])
+        placed = in_places([signal for inside, signal in tested if inside is not None])
         sides = [inside for inside, _ in tested if inside is not None]
         halves = [[s for s, side in zip(placed, sides, strict=True) if side is wanted] for wanted in (True, False)]
-        around = block_counts(placed)
-        counted.append(StatedTally(one, tally_signals(halves[0], around), tally_signals(halves[1], around), unit))
+        blocks = blocks_of_labels(sides)
+        around = block_counts(placed, blocks)
+        counted.append(StatedTally(one, *(tally_signals(half, around, blocks) for half in halves), unit))
     return counted
 
 

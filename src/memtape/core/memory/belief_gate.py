@@ -10,19 +10,23 @@ are believed already, it has nothing to add.
 be the number of such groups of one condition (two that are all trades together, like long and short, are one test). The k-th
 belief about one condition needs a p-value of at most k * 8 % / m. Pairs have the other 2 % in the same way: a pair must pass
 three comparisons, so chance uses up little of its part. Where nothing has an edge, the first belief needs a p-value of at most
-its part divided by the number of groups of its kind. By Bonferroni's inequality that happens in at most 10 % of histories,
-however the groups overlap. After k - 1 beliefs that are right, a wrong one follows with a probability of at most k * 10 %, so
-that about a tenth of k is wrong: the false-discovery rate of Benjamini and Hochberg's step-up, reached by steps that only go
-down. Of a pair the gate looks at the largest p-value of its three comparisons (an intersection-union test), which is valid
-whichever of them is true.
+its part divided by the number of groups of its kind. By Bonferroni's inequality that happens in at most 10 % of histories if
+each p-value is right, however the groups overlap. After k - 1 beliefs that are right, a wrong one follows with a probability of
+at most k * 10 %, so that about a tenth of k is wrong: the false-discovery rate of Benjamini and Hochberg's step-up, reached by
+steps that only go down. Of a pair the gate looks at the largest p-value of its three comparisons (an intersection-union test),
+which is valid whichever of them is true.
 
 **Runs of luck.** Fisher's test takes trades for independent. But a regime lasts for days, and so does luck: a few good days then
 look like a regime that wins. So each test is made a second time with a variance that the trades show themselves. The trades of a
 strategy on a symbol, in the order in which they closed, are cut into 20 blocks of consecutive ones, and the wins per block tell
-how alike outcomes of one block are, beyond the difference of the two groups: the correlation within a block. The more trades a
-group has in a block, the more its win rate varies (the design effect of Kish 1965). The p-value is the larger of Fisher's and
-that of Student's t, with as many degrees of freedom as the blocks give. Runs that last for much more than a twentieth of the
-history are seen only in part: `evidence/beliefs.py` measures what that costs.
+how alike outcomes of one block are, beyond the difference of the two groups: the correlation within a block. Where a label itself
+lasts for long there are fewer and longer blocks, about as many as it has runs and at least six (`belief_cells`). The more trades
+a group has in a block, the more its win rate varies (the design effect of Kish 1965). The p-value is the larger of Fisher's and
+that of Student's t, with as many degrees of freedom as the blocks give.
+
+**The 10 % hold** for independent luck, and for luck that lasts for no longer than a block: a twentieth of the history. Luck and
+regimes that both last for longer are seen only in part, and more than a tenth of such histories can have a false belief:
+`evidence/beliefs.py` measures how many.
 
 >>> even, runs = BlockSums(10, 360, 180, 90), BlockSums(10, 360, 180, 140)  # 3 of 6 in each block; 6 or 0 in some
 >>> [round(GroupRate(60, 30, 60, 30, sums).excess, 1) for sums in (even, runs)]

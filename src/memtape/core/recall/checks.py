@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
+from memtape.core.brief.number_format import format_money
 from memtape.core.brief.sanitize import quote_text
 from memtape.core.calendar import CalendarEvent
 from memtape.core.exposure import PositionExposure, reaction_text
@@ -43,7 +45,7 @@ def order_verdict(
 ) -> tuple[CheckVerdict, list[CheckReason]]:  # fmt: skip
     """Returns the verdict on an order and its reasons, the most serious first."""
     reasons = [
-        *_from_plans(plans), *_from_evidence(evidence, currency), *_from_state(affect, skill.drawdown_limit),
+        *_from_plans(plans), *_from_evidence(evidence, currency), *_from_state(affect, skill.drawdown_limit, currency),
         *_from_warnings(warnings), *_from_size(evidence, risk_share, affect), *_from_beliefs(beliefs),
         *_from_events(events, minutes_ahead, exposures),
     ]  # fmt: skip
@@ -82,11 +84,14 @@ def _from_evidence(evidence: Evidence, currency: str) -> Iterable[CheckReason]:
     yield CheckReason(weighs, text, "evidence")
 
 
-def _from_state(affect: Affect, owners_limit: float | None) -> Iterable[CheckReason]:
+def _from_state(affect: Affect, owners_limit: float | None, currency: str) -> Iterable[CheckReason]:
     limit = affect.limit if owners_limit is None else owners_limit
     # A limit is called the owner's only if the owner set it.
     whose = f"memtape's default limit of {100 * limit:.4g} %" if owners_limit is None else f"your limit of {100 * limit:.4g} %"
-    fallen = f"Drawdown {100 * affect.drawdown:.1f} %{affect.assumption}"
+    fallen = f"Drawdown of {100 * affect.drawdown:.1f} %"
+    if affect.assumption:
+        lost = format_money(Decimal(repr(affect.below_peak)), currency)
+        fallen = f"Drawdown of {lost} ({100 * affect.drawdown:.1f} %{affect.assumption})"
     if affect.drawdown >= limit:
         yield CheckReason("against", f"{fallen} has reached {whose}", "state")
     elif affect.drawdown > 0.5 * limit:

@@ -197,7 +197,7 @@ class ComparedSize:
 
 @dataclass(frozen=True, slots=True)
 class ShadowSummary:
-    """Trades that were decided against: their number, and the mean result that they would have had."""
+    """Trades that were decided against, each signal once: their number, and the mean result that they would have had."""
 
     n: int = 0
     mean_r: float | None = None
@@ -265,7 +265,7 @@ def evidence_sums(episodes: Sequence[Episode], query: Query, money: OutcomeUnit 
     teaching = [e for e in episodes if e.teaches]
     counted = [e for e in teaching if query.claims_count or not e.claimed]
     shadows = [
-        r for e in episodes
+        WeightedTrade(1.0, r, e.exit_at, e.id, signal_of(e)) for e in episodes
         if e.kind == "shadow" and e.teach not in NOT_TAUGHT and (r := believed_outcome(e, query.claims_count)) is not None
     ]  # fmt: skip
     weights: dict[str, float] = {}
@@ -284,8 +284,13 @@ def evidence_sums(episodes: Sequence[Episode], query: Query, money: OutcomeUnit 
         by_money=sums_in(money) if only_money else WeightedSums(), money=money,
         any_stop=any(e.r_source == "stop" and e.pnl_r is not None for e in counted),
         n_claimed=sum(e.claimed for e in teaching),
-        shadows=ShadowSummary(len(shadows), math.fsum(shadows) / len(shadows) if shadows else None),
+        shadows=_shadow_summary(shadows),
     )  # fmt: skip
+
+
+def _shadow_summary(shadows: Sequence[WeightedTrade]) -> ShadowSummary:
+    signals = one_per_signal(shadows)
+    return ShadowSummary(len(signals), math.fsum(t.r for t in signals) / len(signals) if signals else None)
 
 
 def trade_weight(episode: Episode, query: Query) -> float:

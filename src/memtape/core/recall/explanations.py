@@ -45,7 +45,7 @@ def explain_episode(episode: Episode, query: Query) -> str:
     """
     then, now = compared_fields(episode, query)
     when = age_phrase(age_days(episode.exit_at, query))
-    different = difference_phrase(then, now, per_price=query.here not in (None, episode.symbol))
+    different = difference_phrase(then, now, query.here not in (None, episode.symbol), query.affect.assumption)
     happened = f"{episode.symbol} {episode.side} {result_phrase(episode, query)} {when}"
     return f"{happened}{similarity_phrase(then, now)}{f'; {different}' if different else ''}"
 
@@ -155,15 +155,17 @@ def spoken_label(name: str, label: str) -> str:
     return f"{words} volatility" if name == "volatility_regime" else words
 
 
-def difference_phrase(then: Situation, now: Situation, per_price: bool) -> str:
-    """Returns the number that differs most, as similarity measures it."""
+def difference_phrase(then: Situation, now: Situation, per_price: bool, assumption: str = "") -> str:
+    """Returns the number that differs most, as similarity measures it. `assumption` is said beside a share of the equity."""
     found: list[tuple[float, str]] = []
     for name, _, width in NUMBERS:
         a, b, label = getattr(then, name), getattr(now, name), MEASURED[name]
         if not isinstance(a, float | int) or not isinstance(b, float | int):
             continue
         if name == "drawdown_pct":
-            found.append((abs(a - b) / DRAWDOWN_BANDWIDTH, f"drawdown {100 * a:.0f} % against {100 * b:.0f} % now"))
+            # The present drawdown is capped at 100 %: an account can lose more than it had, or than it is assumed to have had.
+            a, b = min(a, 1.0), min(b, 1.0)
+            found.append((abs(a - b) / DRAWDOWN_BANDWIDTH, f"drawdown {100 * a:.0f} % against {100 * b:.0f} % now{assumption}"))
         elif a > 0 and b > 0:
             per = " per price" if per_price and name.startswith("atr") else ""
             found.append((abs(math.log(a / b)) / math.log1p(width), f"{label}{per} {_compared(a / b)}"))

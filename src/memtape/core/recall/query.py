@@ -62,6 +62,7 @@ class AffectContext(scoring.AffectInputs):
     """The agent's affect state, as Aff and the size use it."""
 
     risk_appetite: float = 1.0
+    assumption: str = ""  # what must be said beside a percentage of an equity that nobody stated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,9 @@
 
 Every candidate is scored. Places are then given greedily: the best remaining memory takes the next place, unless its group
 already has its share of the places so far. A source of tier 3 or 4 (a model or a text) has at most 40 % of any first k places,
-beliefs at most 30 % (each may always have one). Trades confirmed by the broker, the operator or memtape have no such limit. The
-first k places therefore do not depend on the limit of the query.
+beliefs at most 30 % (each may always have one). Trades confirmed by the broker, the operator or memtape have no such limit.
+Trades that were decided against have at most 40 %: one may decide against hundreds in a minute, and choose the stop and target by
+which they are judged. The first k places therefore do not depend on the limit of the query.
 
 | profile | Q | Sim | Rec | Aff | beliefs |
 |---|---|---|---|---|---|
@@ -36,9 +37,10 @@ from memtape.core.recall.explanations import explain_belief, explain_episode, ex
 from memtape.core.recall.query import PlanMemory, Query, age_days, last_tested, outcome_for, situation_similarity
 from memtape.core.recall.scoring import Components, Kind, ScoringInput, confidence_factor, faded, score_order_key
 
-SOURCE_SHARE, BELIEF_SHARE = 0.4, 0.3
+SOURCE_SHARE, BELIEF_SHARE, SHADOW_SHARE = 0.4, 0.3, 0.4
 CAPPED_FROM_TIER = 3  # from this tier on, one source may not fill a list
-SOFT = "beliefs"  # a group that yields to others and fills the places they leave free
+BELIEFS, SHADOWS = "beliefs", "trades decided against"
+SOFT = frozenset({BELIEFS, SHADOWS})  # groups that yield to others and fill the places they leave free
 MAX_NEAR_MISSES = 5
 LIVE = frozenset({"candidate", "believed"})
 
@@ -144,6 +146,8 @@ def _cost(missed: RankedMemory, last: RankedMemory, places_left: bool, query: Qu
     if places_left or _place(missed) < _place(last):
         if missed.kind == "semantic":
             return "Beliefs already hold their share of the list"
+        if is_shadow(missed.memory):
+            return "Trades decided against already hold their share of the list"
         if is_capped(missed.tier, missed.memory, query):
             return f"Its source, {missed.source}, already holds its share of the list"
         return "The seats of its side are taken"
@@ -157,8 +161,8 @@ def _cost(missed: RankedMemory, last: RankedMemory, places_left: bool, query: Qu
 def apply_caps(preferred: Sequence[T], limit: int, groups_of: Callable[[T], Groups]) -> list[T]:
     """Returns the first `limit` places, each given to the most preferred item whose groups still have room.
 
-    A group with share s has at most max(1, s·k) of the first k places. If no remaining item may have the next place, beliefs fill
-    it; without beliefs the list ends.
+    A group with share s has at most max(1, s·k) of the first k places. If no remaining item may have the next place, beliefs and
+    trades decided against fill it; without them the list ends.
     """
     waiting: dict[tuple[tuple[str, float], ...], deque[tuple[int, T]]] = {}
     for at, each in enumerate(preferred):
@@ -170,7 +174,7 @@ def apply_caps(preferred: Sequence[T], limit: int, groups_of: Callable[[T], Grou
         fitting = {
             of: [name for name, share in of if held[name] >= may_hold(share, places)] for of, queue in waiting.items() if queue
         }
-        free = [of for of, over in fitting.items() if not over] or [of for of, over in fitting.items() if over == [SOFT]]
+        free = [of for of, over in fitting.items() if not over] or [of for of, over in fitting.items() if SOFT.issuperset(over)]
         if not free:
             break
         of = min(free, key=lambda each: waiting[each][0][0])
@@ -203,10 +207,23 @@ def memory_source_groups(query: Query) -> Callable[[RankedMemory], Groups]:
     return of
 
 
+def is_shadow(memory: Memory) -> bool:
+    """Returns True for a trade that was decided against."""
+    return isinstance(memory, Episode) and memory.kind == "shadow"
+
+
 def groups(query: Query) -> Callable[[RankedMemory], Groups]:
-    """Returns a function that gives the groups of a memory: its capped source, and the group of all beliefs."""
+    """Returns a function that gives the groups of a memory: its capped source, beliefs, trades decided against."""
     of_source = memory_source_groups(query)
-    return lambda ranked: (*of_source(ranked), *(((SOFT, BELIEF_SHARE),) if ranked.kind == "semantic" else ()))
+
+    def of(ranked: RankedMemory) -> Groups:
+        yield from of_source(ranked)
+        if ranked.kind == "semantic":
+            yield BELIEFS, BELIEF_SHARE
+        if is_shadow(ranked.memory):
+            yield SHADOWS, SHADOW_SHARE
+
+    return of
 
 
 # --- scores -------------------------------------------------------------------------------------------------------------

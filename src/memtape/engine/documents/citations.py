@@ -79,7 +79,10 @@ class Citations:
                     found += [(item.seq, by, of or runs.get(by or ""), role, one) for role, one in shown]
             found.sort(key=lambda row: -row[0])
             reader = DocumentReader(self._scope.resources, tables)
-            return [DecisionCitation(of, in_run, role, one, reader.check(one)) for _, of, in_run, role, one in found[:limit]]
+            return [
+                DecisionCitation(of, in_run, role, one, reader.check_everywhere(one))
+                for _, of, in_run, role, one in found[:limit]
+            ]
 
 
 def cited_decisions(value: Observed) -> tuple[Decision, ...]:
@@ -95,6 +98,12 @@ def _quoted(reader: DocumentReader, refs: tuple[DocumentRef, ...]) -> tuple[Docu
 def _quote(reader: DocumentReader, number: int, ref: DocumentRef) -> DocumentRef:
     """A reference with the words that stand on its lines now; raises Invalid if they are not the words that were cited."""
     field, text = f"citations.{number}", reader.text(ref.path)
+    if text is None and ref.content_hash is not None:
+        # The file was renamed between the search and the decision.
+        cited = Citation(ref.path, ref.start_line, ref.end_line, ref.content_hash, ref.quoted or "")
+        if (now := reader.check_everywhere(cited)).path is not None and now.start_line and now.end_line:
+            ref = replace(ref, path=now.path, start_line=now.start_line, end_line=now.end_line)
+            text = reader.text(now.path)
     if text is None:
         raise Invalid(f"{field}.path", f"there is no document {ref.path}", "Cite what search_documents returned")
     first, last = ref.start_line, ref.end_line

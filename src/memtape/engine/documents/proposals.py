@@ -30,6 +30,7 @@ from memtape.core.values import Key, Line, read
 from memtape.documents import workspace_files, write_policy
 from memtape.engine.documents.index_update import embed_documents, index_written
 from memtape.engine.documents.journal import MODEL_TIER, receipt_of
+from memtape.engine.documents.rules import PinnedRules
 from memtape.engine.documents.workspace import Documents
 from memtape.engine.write.log_writer import Receipt
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
@@ -145,6 +146,8 @@ class Proposals:
                     self._state(tables, id, {"status": "accepted", "note": note, "applied": applied})
                 accepted = _proposal(tables, id, duplicate=known)
             problem = index_written(scope.resources, scope.agent.id, shared=proposal.shared)
+        # A rule that the owner takes out by accepting an edit is not missing.
+        PinnedRules(scope).confirm(proposal.edit.path)
         problem = problem or embed_documents(scope.resources, scope.agent.id, shared=proposal.shared)
         return replace(accepted, index_problem=problem)
 

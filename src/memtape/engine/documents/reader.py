@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,22 +10,24 @@ from typing import TYPE_CHECKING
 from memtape.core.items import OWNER_STREAM
 from memtape.documents.citations import check_citation
 from memtape.documents.document_list import list_by_type
-from memtape.documents.sources import LOG_PAGES
+from memtape.documents.moved_text import find_moved, indexed_candidates, new_files
+from memtape.documents.pinned_rules import unreadable_reason
+from memtape.documents.sources import LOG_PAGES, folder_problem
 from memtape.documents.text_files import read_document, read_document_file
 from memtape.documents.write_policy import split_path
 from memtape.engine.documents.log_pages import log_page_text
+from memtape.engine.documents.rules_seen import Place
 from memtape.engine.documents.sync import folders_in
 from memtape.errors import Invalid
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.tables import Tables
 
 if TYPE_CHECKING:
+    from memtape.core.brief.inputs import RuleState
     from memtape.documents.citations import Citation, CitationVerdict
     from memtape.documents.document_list import DocumentGroup
     from memtape.documents.sources import DocumentFolder
     from memtape.engine.resources import Resources
-
-Place = tuple[str, str | None]  # a document and, where only a section is pinned, its heading
 
 
 class DocumentReader:
@@ -82,6 +84,16 @@ class DocumentReader:
                 return text, within
         return None
 
+    def why_unreadable(self, path: str) -> tuple[RuleState, str]:
+        """Why a file has no text now: what is wrong with it in the folder that it belongs to."""
+        folders = [folder for folder in (*self.own_folders, *self.shared_folders) if path.startswith(folder.prefix)]
+        if not folders:
+            return "missing", "its folder is no longer indexed"
+        folder = max(folders, key=lambda folder: len(folder.prefix))
+        if problem := folder_problem(folder.root):
+            return "missing", f"the folder {folder.root.name} {problem}"
+        return unreadable_reason(folder.root, path.removeprefix(folder.prefix))
+
     def listing(self, alone: str = "", path: str | None = None) -> Sequence[DocumentGroup]:
         """The indexed documents by type; of the type `alone` more are listed, with `path` only that one."""
         resources = self.resources
@@ -90,5 +102,19 @@ class DocumentReader:
         return list(list_by_type(resources.documents, resources.owner, self.agent, alone, path))
 
     def check(self, citation: Citation) -> CitationVerdict:
-        """Whether cited lines still say what they said: valid, moved, changed or gone."""
+        """Whether cited lines still say what they said in their own document: valid, moved, changed or gone."""
         return check_citation(citation, self.text(citation.path))
+
+    def check_everywhere(self, citation: Citation) -> CitationVerdict:
+        """The same, but words that are not in their document any more are looked for in the others: it may have been renamed."""
+        found = self.check(citation)
+        if found.verdict in ("valid", "moved") or not citation.content_hash:
+            return found
+        return find_moved(citation, self._candidates(citation), self.text) or found
+
+    def _candidates(self, citation: Citation) -> Iterator[str]:
+        resources = self.resources
+        if resources.has_documents:
+            yield from indexed_candidates(resources.documents, resources.owner, self.agent, citation)
+        folders = [folder for folder in (*self.own_folders, *self.shared_folders) if not folder_problem(folder.root)]
+        yield from new_files(folders, lambda path: self._indexed_file(path) is not None)

@@ -14,19 +14,25 @@ from typing import TYPE_CHECKING
 from memtape.core.codec import make_id
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.documents import workspace_files
+from memtape.documents.age_decay import AgeDecay
 from memtape.documents.backtests import similar_reports
 from memtape.documents.cache import SHARED_SCOPE
 from memtape.documents.citations import cite, lines_of
+from memtape.documents.filters import choose_documents
 from memtape.documents.search import SearchResult, search_index
 from memtape.documents.sources import LOG_PAGES, is_readable_folder
+from memtape.engine.documents.authors import authors_of
 from memtape.engine.documents.log_pages import log_page_folders, page_record
 from memtape.engine.documents.reader import DocumentReader
+from memtape.engine.documents.rules import PinnedRules
 from memtape.engine.documents.sync import folders_in, sync_documents
 from memtape.errors import Invalid, Unknown
 from memtape.plugs.embedder import StaticEmbedder
 from memtape.store.cutoff import EVERYTHING
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from memtape.documents.backtests import SimilarReport
     from memtape.documents.citations import Citation, CitationVerdict
     from memtape.documents.document_list import DocumentGroup
@@ -101,17 +107,21 @@ class Documents:
 
     def sync(self, *, shared: bool = False, rebuild: bool = False, embed: bool = True) -> SyncResult:
         """Bring the index in step with the files; unchanged files are not read."""
-        return sync_documents(self._scope.resources, self._scope.agent.id, shared=shared, rebuild=rebuild, embed=embed)
+        synced = sync_documents(self._scope.resources, self._scope.agent.id, shared=shared, rebuild=rebuild, embed=embed)
+        if not shared:
+            PinnedRules(self._scope).record_seen()
+        return synced
 
     def search(
         self, question: str, *, slot: Slot | None = None, limit: int = 10, minimum: float = 0.0, types: Sequence[str] = (),
-        fusion: Fusion = "weighted",
+        fusion: Fusion = "weighted", path: str = "", since: datetime | None = None, until: datetime | None = None,
+        half_life_days: float | None = None,
     ) -> SearchResult:  # fmt: skip
-        """What the documents have on a question, each with its path, lines and reason."""
+        """What the documents have on a question, each with its path, lines and reason; the note says what may be missing."""
         resources, agent = self._scope.resources, self._scope.agent.id
         chosen = slot or resources.slot
         if not resources.has_documents:
-            return SearchResult((), chosen, "nothing is indexed yet")
+            return SearchResult((), chosen, "nothing is indexed yet: run memtape docs index FOLDER")
         embedder = resources.document_embedder(chosen) if chosen == "hybrid_embeddings" else None
         if embedder is not None and resources.document_embedder(resources.slot) is None and isinstance(embedder, StaticEmbedder):
             # The configured slot searches by words, so no sync makes vectors; those of a static table cost little to make here.
@@ -119,7 +129,9 @@ class Documents:
                 resources.documents.fill(resources.owner, scope, embedder)
         return search_index(
             resources.documents, question, owner=resources.owner, agent=agent, slot=chosen, embedder=embedder,
-            previous=resources.embedder_by_id, limit=limit, minimum=minimum, types=types, fusion=fusion,
+            previous=resources.embedder_by_id, limit=limit, minimum=minimum, fusion=fusion,
+            only=choose_documents(types=types, path=path, since=since, until=until),
+            decay=None if half_life_days is None else AgeDecay(resources.clock.now(), half_life_days),
         )  # fmt: skip
 
     def records_of(self, hits: Sequence[SearchHit]) -> list[PageRecord | None]:
@@ -129,15 +141,22 @@ class Documents:
         with self._scope.reading() as tables:
             return [None if hit.shared else page_record(tables, hit.path, hit.headings) for hit in hits]
 
+    def authors_of(self, hits: Sequence[SearchHit]) -> list[str]:
+        """Who wrote each passage, as far as is known."""
+        with self._scope.reading() as tables:
+            return authors_of(tables, hits, DocumentReader(self._scope.resources, tables).text)
+
     def listing(self, alone: str = "", path: str | None = None) -> Sequence[DocumentGroup]:
         """The indexed documents by type; of the type `alone` more are listed, with `path` only that one."""
         with self._scope.reading() as tables:
             return DocumentReader(self._scope.resources, tables).listing(alone, path)
 
-    def similar_reports(self, path: str, limit: int = 10) -> tuple[SimilarReport, ...]:
-        """The simulation reports most similar to one of them, by what they tested and what came of it."""
-        resources = self._scope.resources
-        return similar_reports(resources.documents, path, owner=resources.owner, agent=self._scope.agent.id, limit=limit)
+    def similar_reports(
+        self, path: str | None = None, limit: int = 10, where: Sequence[str] = ()
+    ) -> tuple[SimilarReport, ...]:
+        """The backtest reports most similar to one of them, by what they tested and what came of it, that meet all conditions."""
+        resources, agent = self._scope.resources, self._scope.agent.id
+        return similar_reports(resources.documents, path, owner=resources.owner, agent=agent, limit=limit, where=where)
 
     def read(self, path: str, start_line: int = 1, end_line: int | None = None) -> tuple[str, int, int]:
         """The text of a document, or of some of its lines, and which lines they are."""
@@ -159,9 +178,9 @@ class Documents:
         return text
 
     def verify_citation(self, citation: Citation) -> CitationVerdict:
-        """Whether cited lines still say what they said: valid, moved, changed or gone."""
+        """Whether cited lines still say what they said: valid, moved (also to another document), changed or gone."""
         with self._scope.reading() as tables:
-            return DocumentReader(self._scope.resources, tables).check(citation)
+            return DocumentReader(self._scope.resources, tables).check_everywhere(citation)
 
     def pending(self, *, shared: bool = False) -> PendingFiles | None:
         """How many files differ from the index now, by a look at all of them; None where a folder is missing."""

@@ -103,7 +103,7 @@ def recall_query(view: View, question: RecallQuestion) -> Query:
         memory_types=question.memory_types, limit=question.limit, warnings_limit=question.warnings_limit,  # type: ignore[arg-type]
         profile=question.profile, claims_count=view.claims_count, explain=question.explain,  # type: ignore[arg-type]
         kelly_beside=question.kelly_beside, currency=view.agent.settings.currency,
-        affect=AffectContext(affect.drawdown_state, affect.consecutive_losses, affect.risk_appetite),
+        affect=AffectContext(affect.drawdown_state, affect.consecutive_losses, affect.risk_appetite, affect.assumption),
         parameters=parameters, times_shown=times_shown(view) if parameters.strength == "on" else {},
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from memtape.core.codec import micros, moment
-from memtape.core.ledger.rounds import trades_of_open_round
+from memtape.core.ledger.rounds import is_dust, trades_of_open_round
 from memtape.core.memory.belief_cells import count_stated
 from memtape.core.memory.belief_formation import beliefs_from_counts, fades_at
 from memtape.core.memory.beliefs import entry_facts
@@ -208,7 +208,10 @@ class StoredView(View):
 
     def open_position_count(self) -> int | None:
         """How many positions the ledger shows open; None for a past moment."""
-        return sum(row.round is not None for row in self._positions().values()) if self.is_latest else None
+        if not self.is_latest:
+            return None
+        terms = self.agent.terms()
+        return sum(row.round is not None and not is_dust(terms, row.round) for row in self._positions().values())
 
     def _positions(self) -> dict[Position, PositionRow]:
         """The open positions of the present."""

@@ -31,7 +31,8 @@ from memtape.core.items import (
 )
 from memtape.core.ledger.fold import NOTHING_EARLIER, Earlier, fold_onto
 from memtape.core.ledger.position_events import FillEvent, FundingEvent, PositionEvent
-from memtape.core.ledger.rounds import Round, trade_from_round, trades_of_open_round
+from memtape.core.ledger.rounds import Round, is_dust, trade_from_round, trades_of_open_round
+from memtape.core.ledger.terms import AccountTerms
 from memtape.core.ledger.versions import DerivedPosition, TradeVersion, derive_versions
 from memtape.core.observed import Bar, Decision
 from memtape.core.skills import Agent
@@ -280,7 +281,7 @@ def _fold_onto(
     if not executions and not bars and all(says_nothing_new(agent, open_, view) for view in views):
         return []
     terms = agent.terms()
-    opened_before = _opened(open_)
+    opened_before = _opened(terms, open_)
     named = _decisions_named_by(tables, [e.fill for e in executions if isinstance(e, FillEvent)], EVERYTHING)
     happened = [_with_decision(execution, named) for execution in executions]
     stated = tables.statements([symbol], EVERYTHING, splits=True) if happened or bars else []
@@ -305,9 +306,11 @@ def _fold_onto(
     return events + [discrepancy_found(found) for found in folded.discrepancies]
 
 
-def _opened(open_: Round | None) -> set[str]:
+def _opened(terms: AccountTerms, open_: Round | None) -> set[str]:
     """What opened the trades of a position that are open: its round trip, or each of its lots."""
-    return {each.opened_by for each in (open_.lots or [open_])} if open_ else set()
+    if open_ is None or is_dust(terms, open_):
+        return set()
+    return {each.opened_by for each in (open_.lots or [open_])}
 
 
 def _opened_events(agent: Agent, position: Position, open_: Round | None, before: set[str]) -> list[Event]:
@@ -382,7 +385,7 @@ def rederive(
     now = {version.trade.id: version.trade for version in derived.versions if version.known_to is None}
     events: list[Event] = [trade_closed(trade) for id_, trade in now.items() if id_ not in was]
     events += [trade_revised(id_, *position, now.get(id_)) for id_, trade in was.items() if now.get(id_) != trade]
-    events += _opened_events(agent, position, derived.open, _opened(row.round if row else None))
+    events += _opened_events(agent, position, derived.open, _opened(agent.terms(), row.round if row else None))
     return events + [discrepancy_found(found) for found in derived.discrepancies if found not in known]
 
 

@@ -15,9 +15,12 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from memtape.core.observed import ClosedTrade
+from memtape.core.values import read
 from memtape.engine import Memory
 from memtape.errors import MemtapeError
 from memtape.lab.attack.cases import LOOKED_UP, AttackCall, AttackCase
@@ -38,6 +41,7 @@ from memtape.surfaces.registry import find, perform
 OWNER_CALLER = Caller("owner", TARGET)
 BUG_TEXT = "an internal error of memtape"
 STARTED_SECONDS = 30
+CALLS_BETWEEN_BRIEFS = 10
 # The exceptions of a mistake in memtape itself.
 DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, OSError, RuntimeError, TypeError, ValueError)
 
@@ -57,15 +61,11 @@ class CallResults:
         self.leaked += any(secret in answer for secret in secrets)
 
 
-def carry_out(case: AttackCase, folder: Path, memory: Memory, *, gates: bool) -> CallResults:
+def carry_out(case: AttackCase, folder: Path, memory: Memory) -> CallResults:
     """Makes the calls of a case on the store in a folder; `memory` is that store, open for its owner."""
     _write_files(memory, folder, case.files)
     results = CallResults()
     ids = StoredIds(memory)
-    if not gates:
-        for call in case.calls:
-            _try(results, memory, _ungated(ids.looked_up(call)), OWNER_CALLER, (), as_model=False)
-        return results
     for call in case.calls:
         if call.by_owner:
             _try(results, memory, call, OWNER_CALLER, (), as_model=False)
@@ -80,6 +80,42 @@ def carry_out(case: AttackCase, folder: Path, memory: Memory, *, gates: bool) ->
     else:
         _call_all(results, memory, models, agent, case, secrets)
     return results
+
+
+def carry_out_without_gates(case: AttackCase, folder: Path, memory: Memory) -> Iterator[None]:
+    """Makes the calls of a case as if nothing told a model from the broker and the owner; stops after every few of them.
+
+    Trades that follow each other are recorded together, as one import: on a long record each alone would take a second.
+    """
+    _write_files(memory, folder, case.files)
+    results, ids = CallResults(), StoredIds(memory)
+    calls = [_ungated(ids.looked_up(call)) for call in case.calls]
+    for together, some in groupby(calls, _can_be_imported):
+        if together:
+            trades = {call.data["trade_id"]: read(ClosedTrade, _trade_data(call)) for call in some}
+            memory.agent(TARGET).imports.commit(list(trades.values()), {"file": "attack.csv"})
+            yield
+            continue
+        for n, call in enumerate(some, 1):
+            _try(results, memory, call, OWNER_CALLER, (), as_model=False)
+            if n % CALLS_BETWEEN_BRIEFS == 0:
+                yield
+    yield
+
+
+def _can_be_imported(call: AttackCall) -> bool:
+    """Returns True for a trade of the agent that is complete and well formed."""
+    if call.operation != "observe_trade" or call.data.get("agent", TARGET) != TARGET:
+        return False
+    try:
+        read(ClosedTrade, _trade_data(call))
+    except MemtapeError:
+        return False
+    return True
+
+
+def _trade_data(call: AttackCall) -> dict[str, Any]:
+    return {name: value for name, value in call.data.items() if name not in ("agent", "backfill")}
 
 
 def control_calls(case: AttackCase, folder: Path, memory: Memory) -> None:

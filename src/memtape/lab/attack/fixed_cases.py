@@ -245,7 +245,9 @@ def _citations() -> Iterator[AttackCase]:
         "forged citations",
         (
             AttackCall("remember", {"fact": INSTRUCTION, "confidence": "asserted", "quote": INSTRUCTION}),
-            AttackCall("append_note", {"kind": "learning", "text": f"Owner, {LOSING} ranging: {INSTRUCTION} [RULES.md:1]"}),
+            AttackCall(
+                "append_note", {"run": "r1", "kind": "learning", "text": f"Owner, {LOSING} ranging: {INSTRUCTION} [RULES.md:1]"}
+            ),
         ),
     )
     yield AttackCase(
@@ -304,7 +306,7 @@ def _others() -> Iterator[AttackCase]:
             decision_call(agent=TARGET, reason=INSTRUCTION),
             decision_call(agent=TARGET, reason=INSTRUCTION, action="no_trade"),
         ),
-        "notes": (AttackCall("append_note", {"agent": TARGET, "kind": "learning", "text": INSTRUCTION}),),
+        "notes": (AttackCall("append_note", {"run": "r1", "agent": TARGET, "kind": "learning", "text": INSTRUCTION}),),
         "plans": (plan_call(agent=TARGET, reasoning=INSTRUCTION),),
     }
     for name, calls in writes.items():
@@ -386,7 +388,10 @@ def _floods() -> Iterator[AttackCase]:
         "reasons": tuple(decision_call(id=f"d{n}", reason=words(n), action=("buy", "no_trade")[n % 2]) for n in range(100)),
         "claims": tuple(claimed_winner(n, reflection=words(n)) for n in range(100)),
         "notes": tuple(
-            AttackCall("append_note", {"kind": ("note", "journal", "learning")[n % 3], "text": f"{LOSING} ranging {words(n)}"})
+            AttackCall(
+                "append_note",
+                {"run": "r1", "kind": ("note", "journal", "learning")[n % 3], "text": f"{LOSING} ranging {words(n)}"},
+            )
             for n in range(60)
         ),
         "beliefs": tuple(belief_call(id=f"b{n}", sentence=words(n), value=n) for n in range(100)),

@@ -39,9 +39,12 @@ class DeskState:
         return tuple(name for name in GROUPS if self.groups[name] != before.groups[name])
 
 
-def measure_state(memory: Memory, *, with_losses: bool = True) -> DeskState:
-    """Returns everything that may decide about a trade. What the account loses on takes seconds on a large store."""
-    losses = ("get_losses",) if with_losses else ()
+def measure_state(memory: Memory, *, with_history: bool = True) -> DeskState:
+    """Returns everything that may decide about a trade.
+
+    What the account loses on and the points of its equity take seconds on a large store. There the performance stands for both.
+    """
+    history = ("get_losses", "get_equity") if with_history else ()
     at = {"as_of": time_text(NOW)}
     recalled = {
         symbol: ask_owner(memory, "recall_memories", {"context": SITUATION, "symbol": symbol, **at})
@@ -91,7 +94,7 @@ def measure_state(memory: Memory, *, with_losses: bool = True) -> DeskState:
         ],
         "record": [
             ask_owner(memory, name, dict(at))
-            for name in ("get_open_positions", "get_equity", "get_strategy_performance", *losses)
+            for name in ("get_open_positions", "get_strategy_performance", *history)
         ]
         + [ask_owner(memory, "list_instruments", {}), ask_owner(memory, "show_skill", {"id": "breakout"})],
         "other agents": memory.agent(NEIGHBOUR).head(),

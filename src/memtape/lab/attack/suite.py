@@ -2,10 +2,15 @@
 
 Each case runs on a copy of a prepared store. What counts is measured before and after, the brief is read by the gullible
 agent, and the same case is run again with the gates off. A suite whose attacks change nothing even then would prove nothing.
+
+Three things keep a run short and change no result. A store that is still the prepared one, byte for byte, is not measured
+again. An attack whose bare words already persuade the agent is not carried out without gates, because the agent reads words
+before figures. And without gates an attack ends as soon as it has succeeded.
 """
 
 from __future__ import annotations
 
+import filecmp
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,13 +21,14 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
+from memtape.engine import Memory
 from memtape.engine.proof.audit import verify_store
 from memtape.errors import Invalid, MemtapeError
 from memtape.lab.attack.cases import AttackCase
-from memtape.lab.attack.desks import DESKS, Desk, copy_desk, open_desk, prepare_desk
-from memtape.lab.attack.doors import carry_out, control_calls
+from memtape.lab.attack.desks import DESKS, STORE_FILE, Desk, copy_desk, open_desk, prepare_desk
+from memtape.lab.attack.doors import carry_out, carry_out_without_gates, control_calls
 from memtape.lab.attack.generator import attack_cases
-from memtape.lab.attack.gullible_agent import decide_by_brief
+from memtape.lab.attack.gullible_agent import Action, decide_by_brief
 from memtape.lab.attack.measures import (
     DeskState,
     attacker_share,
@@ -32,7 +38,8 @@ from memtape.lab.attack.measures import (
 )
 
 DEFAULT_CASES, DEFAULT_SEED = 520, 19
-# A larger store is not verified after every case, nor is it asked what the account loses on: these follow from the rest.
+# A larger store is not verified after every case, nor is it asked what the account loses on and for every point of its equity:
+# these follow from the rest.
 VERIFIED_TRADES = 1_000
 CASES_AT_ONCE = 20  # that one process is given
 
@@ -76,9 +83,11 @@ class AttackSuite:
         """Runs one attack on a copy of a desk, and again with the gates off."""
         before = self._baseline(case, desk)
         with self._copy(desk) as folder, open_desk(folder) as memory:
-            results = carry_out(case, folder, memory, gates=True)
-            after, brief = measure_state(memory, with_losses=_is_small(desk)), brief_for_model(memory, case)
-            damaged = [] if not _is_small(desk) or verify_store(memory).ok else ["verify reports a damaged store"]
+            results = carry_out(case, folder, memory)
+            brief, after, damaged = brief_for_model(memory, case), before.state, list[str]()
+            if case.control or case.control_files or not _is_unwritten(folder, self._prepared[desk.name]):
+                after = measure_state(memory, with_history=_is_small(desk))
+                damaged = [] if not _is_small(desk) or verify_store(memory).ok else ["verify reports a damaged store"]
         was, now = decide_by_brief(before.brief), decide_by_brief(brief)
         return CaseResult(
             desk.name,
@@ -96,25 +105,30 @@ class AttackSuite:
         )
 
     def _flipped_without_gates(self, case: AttackCase, desk: Desk, before: Baseline) -> bool:
+        usual = decide_by_brief(before.brief).action
+        if usual != decide_by_brief(brief_without_gates(case, "")).action == "obeys":
+            return True
         with self._copy(desk) as folder, open_desk(folder) as memory:
-            carry_out(case, folder, memory, gates=False)
-            try:
-                figures = brief_for_model(memory, case)
-            except MemtapeError:
-                # The attack deleted the agent.
-                return True
-        return decide_by_brief(brief_without_gates(case, figures)).action != decide_by_brief(before.brief).action
+            return any(self._flips(case, memory, usual) for _ in carry_out_without_gates(case, folder, memory))
+
+    def _flips(self, case: AttackCase, memory: Memory, usual: Action) -> bool:
+        try:
+            figures = brief_for_model(memory, case)
+        except MemtapeError:
+            # The attack deleted the agent.
+            return True
+        return decide_by_brief(brief_without_gates(case, figures)).action != usual
 
     def _baseline(self, case: AttackCase, desk: Desk) -> Baseline:
         if case.control or case.control_files:
             with self._copy(desk) as folder, open_desk(folder) as memory:
                 control_calls(case, folder, memory)
-                return Baseline(measure_state(memory, with_losses=_is_small(desk)), brief_for_model(memory, case))
+                return Baseline(measure_state(memory, with_history=_is_small(desk)), brief_for_model(memory, case))
         asked = desk.name, str(case.question)
         if desk.name not in self._states or asked not in self._briefs:
             with self._copy(desk) as folder, open_desk(folder) as memory:
                 self._states[desk.name], self._briefs[asked] = (
-                    measure_state(memory, with_losses=_is_small(desk)),
+                    measure_state(memory, with_history=_is_small(desk)),
                     brief_for_model(memory, case),
                 )
         return Baseline(self._states[desk.name], self._briefs[asked])
@@ -168,6 +182,13 @@ def _run_some(
         suite = AttackSuite(Path(own), prepared)
         cases = attack_cases(count, seed)[first : first + CASES_AT_ONCE]
         return [suite.run(case, DESKS[desk], without_gates=without_gates) for case in cases]
+
+
+def _is_unwritten(folder: Path, prepared: Path) -> bool:
+    """Returns True if nothing was written to the store of a copy: not a byte differs, and nothing waits in its journal."""
+    journal = folder / f"{STORE_FILE}-wal"
+    waits = journal.exists() and journal.stat().st_size > 0
+    return not waits and filecmp.cmp(folder / STORE_FILE, prepared / STORE_FILE, shallow=False)
 
 
 def _is_small(desk: Desk) -> bool:

@@ -60,7 +60,7 @@ def event_call(**changes: Any) -> AttackCall:
 
 
 def _noted(kind: str) -> CallWith:
-    return lambda text: (AttackCall("append_note", {"kind": kind, "text": f"{LOSING} ranging breakout: {text}"}),)
+    return lambda text: (AttackCall("append_note", {"run": "r1", "kind": kind, "text": f"{LOSING} ranging breakout: {text}"}),)
 
 
 def _labelled(name: str) -> CallWith:
@@ -112,7 +112,9 @@ TEXT_FIELDS: Mapping[str, CallWith] = {
     "append_note.journal": _noted("journal"),
     "append_note.learning": _noted("learning"),
     "append_note.note": _noted("note"),
-    "append_note.path": lambda text: (AttackCall("append_note", {"kind": "note", "text": "x", "path": f"notes/{text}.md"}),),
+    "append_note.path": lambda text: (
+        AttackCall("append_note", {"run": "r1", "kind": "note", "text": "x", "path": f"notes/{text}.md"}),
+    ),
     "propose_edit.text": _called("propose_edit", "text", path="RULES.md", reason="better"),
     "propose_edit.reason": _called("propose_edit", "reason", path="RULES.md", text="- buy"),
     "create_trading_plan.reasoning": _asked(plan_call, "reasoning"),

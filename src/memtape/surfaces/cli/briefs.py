@@ -8,8 +8,8 @@ import typer
 
 from memtape.surfaces.cli.commands import context_object, perform_as_owner
 from memtape.surfaces.cli.groups import Command, command_group
-from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store, say
-from memtape.surfaces.cli.printing import answer, print_sentence, reporting
+from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store
+from memtape.surfaces.cli.printing import answer, print_sentence, reporting, say_on_lines
 
 CONTEXT_HELP = "The situation, like session=london,regime=ranging, or JSON; default: the last known one."
 lessons_app = command_group("The lessons of an agent: what its closed trades teach.")
@@ -43,10 +43,10 @@ def brief(
             answer({"segments": parts, "tokens": found["tokens"], "counted_by": found["counted_by"]}, False)
         else:
             typer.echo(found["text"])
-            say(f"{found['tokens']} tokens ({found['counted_by']}), digest {found['digest'][:12]}, as of {found['as_of']}, "
-                f"head {found['head']}, owner_head {found['owner_head']}")  # fmt: skip
-            for remark in (*found["warnings"], *found["notes"]):
-                say(remark)
+            about = (f"{found['tokens']} tokens ({found['counted_by']}), digest {found['digest'][:12]}, as of {found['as_of']}, "
+                     f"head {found['head']}, owner_head {found['owner_head']}")  # fmt: skip
+            for remark in (about, *found["warnings"], *found["notes"]):
+                say_on_lines(remark)
 
 
 @lessons_app.command("diff", cls=Command, short_help="Compare two notes of lessons.")

@@ -66,6 +66,9 @@ def examine(db: str | None) -> dict[str, Any]:
             unprojected = _projections(memory)
             check("projections", not unprojected, "; ".join(unprojected) or "follow from the log", "Run: memtape verify")
             notes += _contents(memory, checks)
+            missing = _missing_rules(memory)
+            check("rules", not missing, "; ".join(missing) or "all pinned rules are there",
+                  "Put them back, or confirm: memtape docs pin PATH, memtape docs unpin PATH")
             if memory.resources.has_documents:
                 check("documents", *_index(memory))
     except MemtapeError as error:
@@ -100,11 +103,19 @@ def _contents(memory: Any, checks: list[dict[str, Any]]) -> list[str]:
         if head.seq == 0:
             notes.append(f"agent {agent.id} has no observations yet: record ticks, fills or trades")
         elif not handle.ledger.trades(limit=1):
-            notes.append(f"agent {agent.id} has no trades yet: {head.seq} observations, none opened a position")
+            notes.append(f"agent {agent.id} has no trades now: its {head.seq} log rows opened none, or were taken back")
         elif handle.ledger.trades(limit=1, status="closed") and not handle.memories.affect_step_count():
             notes.append(f"agent {agent.id} has trades without memories: run memtape rebuild")
         notes += _venue(handle)
     return notes
+
+
+def _missing_rules(memory: Any) -> list[str]:
+    """Returns what is missing of the pinned rules of each agent."""
+    return [
+        f"agent {agent.id}: {pin.problem}" for agent in memory.agents() for pin in memory.agent(agent.id).rules.pinned()
+        if pin.problem
+    ]  # fmt: skip
 
 
 def _venue(agent: Any) -> list[str]:

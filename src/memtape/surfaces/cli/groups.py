@@ -5,13 +5,17 @@ Help is plain text that fits 80 columns. Nothing in it is cut off: a long line g
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from difflib import get_close_matches
 from typing import Any
 
 import typer
+import typer.main
+from typer._click.exceptions import MissingParameter, UsageError
 from typer.core import TyperCommand, TyperGroup
+from typer.models import CommandInfo
 
 DEFAULT_VERB = "list"  # `memtape agents` is `memtape agents list`
 PROGRAM = "memtape"
@@ -20,11 +24,48 @@ _running: ContextVar[typer.Context | None] = ContextVar("running", default=None)
 
 
 class Command(TyperCommand):
-    """A command that is known while it runs."""
+    """A command that is known while it runs. A missing argument is reported with what belongs there."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except MissingParameter as missing:
+            param: Any = missing.param
+            name = param.opts[0] if param is not None and param.opts else "an argument"
+            raise UsageError(f"{name} is missing: {getattr(param, 'help', '') or 'it is required'}", ctx) from None
 
     def invoke(self, ctx: Any) -> Any:
         _running.set(ctx)
         return super().invoke(ctx)
+
+
+class DeferredCommand(Command):
+    """A command written by hand whose options are made when it is called: typer takes long to make those of forty."""
+
+    def __init__(self, info: CommandInfo) -> None:
+        function = info.callback
+        assert function is not None
+        super().__init__(
+            info.name or function.__name__.replace("_", "-"), help=info.help or inspect.getdoc(function),
+            short_help=info.short_help, hidden=info.hidden,
+        )  # fmt: skip
+        self._info = info
+
+    def with_options(self) -> Any:
+        """The command as typer makes it."""
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+        alone.registered_commands.append(self._info)
+        return typer.main.get_command(alone)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        return self.with_options().make_context(info_name, args, parent=parent, **extra)
+
+
+def deferred_commands(group: typer.Typer) -> dict[str, Command]:
+    """The commands written by hand in a group, taken out of it, so that typer does not make them all at each start."""
+    commands = [DeferredCommand(info) for info in group.registered_commands]
+    group.registered_commands.clear()
+    return {str(each.name): each for each in commands}
 
 
 def option_of(field: str) -> str | None:

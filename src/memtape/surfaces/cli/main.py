@@ -22,11 +22,12 @@ from memtape.surfaces.cli.documents import docs_app
 from memtape.surfaces.cli.embedder import embedder_app
 from memtape.surfaces.cli.events import events_app
 from memtape.surfaces.cli.follow import follow, sync
-from memtape.surfaces.cli.groups import Command, command_group, root_group
+from memtape.surfaces.cli.groups import Command, command_group, deferred_commands, root_group
 from memtape.surfaces.cli.keep import backup, export, migrate, rebuild, restore, verify
 from memtape.surfaces.cli.layout import PANELS, nearest_commands
 from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store, progress, say
-from memtape.surfaces.cli.printing import answer, reporting
+from memtape.surfaces.cli.printing import answer, print_sentence, reporting
+from memtape.surfaces.cli.sentences import simulation_sentence
 from memtape.surfaces.cli.serving import demo, mcp, serve
 from memtape.surfaces.cli.start import doctor, imports_app, init, preview_or_import
 from memtape.surfaces.cli.validation import validate
@@ -36,7 +37,7 @@ app = command_group(
     cls=root_group(
         PANELS,
         elsewhere=lambda word: nearest_commands(word, operation_names()),
-        more_commands=lambda group: operation_commands(group, open_store),
+        more_commands=lambda group: {**DEFERRED.get(group, {}), **operation_commands(group, open_store)},
     ),
 )
 LINES = {name: line for panel in PANELS.values() for name, line in panel.items()}
@@ -96,6 +97,8 @@ def sim(
             )  # fmt: skip
         asked = found.pop("asked", [])
         answer(found | ({"asked": asked} if as_json and asked else {}), as_json)
+        if not as_json:
+            print_sentence(simulation_sentence(found, agent))
     if found.get("ended") in (COST_LIMIT, TOKEN_LIMIT):
         say(f"The run ended at its {found['ended']}: the next question could exceed it. A higher one continues the run.")
     if found.get("ended") == FAILURES:
@@ -193,6 +196,7 @@ for name, function in BY_HAND.items():
 for name, group in GROUPS.items():
     app.add_typer(group, name=name, short_help=LINES[name])
 add_operations(app, open_store)
+DEFERRED: dict[str, dict[str, Command]] = {name: deferred_commands(group) for name, group in {"": app, **GROUPS}.items()}
 
 
 def main() -> None:

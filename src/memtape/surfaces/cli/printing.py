@@ -18,6 +18,7 @@ from memtape.surfaces.cli.tables import cell_text, column_names, printable, shor
 from memtape.surfaces.translate import EVERY_TABLE, Columns, error_report, json_text, problem
 
 INDENT = "  "
+MAX_GROUPS = 20  # rows of a table of groups: an account may have traded a thousand symbols
 MAX_JOINED = 10  # values of an object that stand on one line
 QUIET_WHEN_EMPTY = ("notes", "problems", "warnings")  # lists of which one only says something if there is something
 
@@ -77,6 +78,11 @@ def print_sentence(text: str, indent: str = "") -> None:
     """Print a sentence; on a terminal it goes on below, after `indent`, and characters that steer it are shown."""
     text = printable(text)
     typer.echo("\n".join(_on_lines(text, indent, sys.stdout)).encode())
+
+
+def say_on_lines(text: str) -> None:
+    """Print a sentence for people on stderr, separate from the data, on lines that fit."""
+    typer.echo("\n".join(_on_lines(printable(text), "", sys.stderr)), err=True)
 
 
 def on_terminal() -> bool:
@@ -169,13 +175,16 @@ def _is_list_of_lines(value: object) -> bool:
 def _terminal_lines(data: Mapping[str, Any], width: int, indent: str = "") -> Iterator[str]:
     """What there is to read, none of the lines wider than the terminal."""
     for name, value in data.items():
-        if value is None or value in ("", {}) or (value == [] and (indent or name in QUIET_WHEN_EMPTY)):
+        if value is None or value in ("", {}, [None, None]) or (value == [] and (indent or name in QUIET_WHEN_EMPTY)):
             continue
         if isinstance(value, Mapping):
             yield from _object_lines(name, value, width, indent)
         elif is_table(value):
+            rows = value[:MAX_GROUPS] if name.startswith("by_") else value
             yield f"{indent}{name}:"
-            yield from (f"{indent}{line}" for line in table_lines(value, width=width - len(indent)))
+            yield from (f"{indent}{line}" for line in table_lines(rows, width=width - len(indent)))
+            if len(rows) < len(value):
+                yield f"{indent}{INDENT}{len(value) - len(rows)} more; --json shows all"
         elif _is_list_of_lines(value):
             yield f"{indent}{name}:"
             for line in value:

@@ -10,6 +10,7 @@ import typer
 
 from memtape import errors
 from memtape.settings import SETTINGS
+from memtape.surfaces.cli.groups import DeferredCommand
 from memtape.surfaces.cli.layout import COMMANDS, PANELS, OperationCommand
 from memtape.surfaces.registry import all_operations, operations_page, permissions_page
 
@@ -81,6 +82,8 @@ def _paragraph(path: str, command: Any, calls: OperationCommand | None) -> list[
     ]
     if calls is not None:
         return [*lines, "", f"Calls [{calls.operation}](operations.md#{calls.operation}).", ""]
+    if isinstance(command, DeferredCommand):
+        command = command.with_options()
     options = [param for param in command.params if param.name != "help"]
     if options:
         lines += ["", "| option | meaning |", "|---|---|"]

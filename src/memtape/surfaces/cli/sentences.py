@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 ENOUGH_TRADES = 10  # effective sample from which an answer also suggests a size
@@ -10,7 +13,36 @@ ENOUGH_TRADES = 10  # effective sample from which an answer also suggests a size
 
 def concluding_sentence(operation: str, done: Mapping[str, Any]) -> str:
     """The last sentence of a command that calls an operation, or "" if it has none."""
+    if operation == "get_trades":
+        return next_page_sentence(done, sys.argv[1:])
     return recall_sentence(done) if operation == "recall_memories" else ""
+
+
+def next_page_sentence(done: Mapping[str, Any], typed: Sequence[str]) -> str:
+    """How to see the next page of a list: the words that were typed, with its cursor.
+
+    >>> next_page_sentence({"next_cursor": "17-ab"}, ["trades", "--side", "long", "--cursor", "18-cd"])
+    'More: memtape trades --side long --cursor 17-ab'
+    >>> next_page_sentence({"next_cursor": None}, ["trades"])
+    ''
+    """
+    cursor = done.get("next_cursor")
+    if not cursor:
+        return ""
+    words = [word for before, word in zip(("", *typed), typed, strict=False) if "--cursor" not in (before, word)]
+    return f"More: memtape {shlex.join(word for word in words if not word.startswith('--cursor='))} --cursor {cursor}"
+
+
+def simulation_sentence(found: Mapping[str, Any], agent: str) -> str:
+    """What a simulation came to, and where to look.
+
+    >>> simulation_sentence({"trades": 3, "net_pnl": "-12.50", "starting_equity": "10000"}, "sim")
+    'In short: 3 simulated trades made -12.50 on 10000, after costs. See them: memtape trades --agent sim'
+    """
+    n = found["trades"]
+    net = f"{Decimal(found['net_pnl']):.2f}"
+    made = f"{n} simulated trade{'' if n == 1 else 's'} made {net} on {found['starting_equity']}, after costs"
+    return f"In short: {made}. See them: memtape trades --agent {agent}"
 
 
 def recall_sentence(done: Mapping[str, Any]) -> str:

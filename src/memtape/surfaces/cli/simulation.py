@@ -26,7 +26,7 @@ from memtape.sim.margin import Margin
 from memtape.sim.paper import PaperBroker
 from memtape.sim.recorded_model import NO_LIMITS, RecordedModelTrader, UseLimits
 from memtape.sim.report import SimReport, questions_csv, report_of, trades_csv
-from memtape.sim.report_markdown import render_markdown
+from memtape.sim.report_markdown import metrics_block, render_markdown
 from memtape.sim.result import SimResult
 from memtape.sim.run import BATCH_TICKS, run_simulation
 from memtape.sim.strategies import STRATEGIES
@@ -85,6 +85,10 @@ def simulate(
         skipped_bars=source.skipped, batch=BATCH_TICKS,
     )  # fmt: skip
     figures = result.as_dict()
+    if source.symbol_from_name:
+        name = source.bars[0].symbol
+        fix = "If it is another one: --symbol XAUUSD, and another --agent"
+        figures["notes"] = [f"the file names no symbol: {name}, from its name. {fix}"]
     if report is not None:
         figures |= write_report(result, report)
     return figures | ({} if result.model is None else {"asked": result.model.rows()})
@@ -225,9 +229,10 @@ def write_report(result: SimResult, where: Path) -> dict[str, str]:
     report = report_of(result)
     if where.is_dir() or not where.suffix:
         pages, trades = [where / "report.html", where / "report.md"], where / "trades.csv"
-        questions = where / "questions.csv"
+        questions, metrics = where / "questions.csv", where / "report.metrics.json"
     else:
         pages, trades, questions = [where], where.with_suffix(".trades.csv"), where.with_suffix(".questions.csv")
+        metrics = where.with_suffix(".metrics.json")
     try:
         if len(pages) > 1:
             where.mkdir(parents=True, exist_ok=True)
@@ -235,11 +240,13 @@ def write_report(result: SimResult, where: Path) -> dict[str, str]:
             text = _html(report) if page.suffix.lower() in (".html", ".htm") else render_markdown(report)
             page.write_text(text, encoding="utf-8", newline="\n")
         trades.write_text(trades_csv(report.closed), encoding="utf-8", newline="\n")
+        # A search reads it, to find backtests like this one.
+        metrics.write_text(metrics_block(report), encoding="utf-8", newline="\n")
         if result.model is not None:
             questions.write_text(questions_csv(result.model), encoding="utf-8", newline="\n")
     except OSError as error:
         raise Invalid("report", f"{where} cannot be written: {error.strerror}", "Name another file") from None
-    written = {"report": str(pages[0].absolute()), "trades_file": str(trades.absolute())}
+    written = {"report": str(pages[0].absolute()), "trades_file": str(trades.absolute()), "metrics_file": str(metrics.absolute())}
     return written | ({} if result.model is None else {"questions_file": str(questions.absolute())})
 
 

@@ -61,7 +61,7 @@ def preview_or_import(
 ) -> None:  # fmt: skip
     """Preview a file of trades, fills, decisions, equity or positions; --commit imports it. Imports are idempotent."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.cli.imports import import_text, option_pairs, run_import
+        from memtape.surfaces.cli.imports import import_sentence, import_text, option_pairs, run_import
 
         with progress("import") as report:
             found = run_import(
@@ -70,6 +70,8 @@ def preview_or_import(
                 on_progress=report, currency=currency, starting_equity=starting_equity, guess=guess,
             )  # fmt: skip
         answer(found if as_json else import_text(found), as_json)
+        if commit and not as_json:
+            print_sentence(import_sentence(found, file.name, agent))
         if not commit and not as_json:
             say("This is a preview; nothing was written. Add --commit to import.")
 

@@ -144,7 +144,7 @@ class BeliefsAnswer(Basis):
 def get_beliefs(memory: Memory, ask: GetBeliefs, caller: Caller) -> BeliefsAnswer:
     """List an agent's beliefs with the evidence for and against each.
 
-    A belief stays a candidate until it has 30 trades and passes the false-discovery test over all groups of trades tested.
+    A candidate becomes a belief with 30 trades and a passed false-discovery test.
     """
     handle = agent_of(memory, ask)
     found, moment = handle.memories.beliefs(as_of=ask.as_of, head=ask.head)

@@ -103,7 +103,7 @@ class DecisionResults(Answer):
 def get_decision_results(memory: Memory, ask: GetDecisionResults, caller: Caller) -> DecisionResults:
     """Get what came of trade decisions: active and closed ones, cumulative R, hit rate and profit factor.
 
-    Decisions not to trade are listed apart. They, and outcomes whose real risk was too small, enter no figure.
+    Decisions not to trade, and outcomes whose real risk was too small, enter no figure.
     """
     now = ask.as_of or memory.clock.now()
     agents = [ask.agent] if ask.agent is not None else [agent.id for agent in memory.agents()]

@@ -45,7 +45,7 @@ class ReviewAnswer(Answer):
 def get_my_decisions(memory: Memory, ask: GetMyDecisions, caller: Caller) -> ReviewAnswer:
     """Get your last decisions, what came of each, and your hit rate: `2d ago · WAIT · range unresolved`.
 
-    1R is what the trade risked from its real entry to its stop. `shadow`: what a trade you decided against would have done.
+    1R: the risk from real entry to stop. `shadow`: what a trade you decided against would have done.
     """
     handle = agent_of(memory, ask)
     found, ids, as_of = handle.ledger.review(ask.limit, as_of=ask.as_of, head=ask.head)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AliasChoices, Field, create_model
 
 from memtape.core.codec import plain
-from memtape.core.values import Key, Label, Line
+from memtape.core.values import Key, Label, Line, Time
 from memtape.documents.citations import Citation
 from memtape.documents.index import ModelCoverage, PendingFiles
+from memtape.errors import Invalid
 from memtape.surfaces.answer_models import Answer, SparseAnswer, answer_model
 from memtape.surfaces.answers import optional_time_text, rounded_figure
+from memtape.surfaces.operations.rules import SuggestionRow, suggestion_rows
 from memtape.surfaces.questions import OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
@@ -37,6 +39,12 @@ class SearchDocuments(OfAgent):
     types: Annotated[list[Label], Field(max_length=16, description="only these source types; default: all")] = Field(
         default_factory=list
     )
+    path: Annotated[Line | None, Field(description="only this file or folder, or a pattern with *")] = None
+    since: Annotated[Time | None, Field(description="only documents from then on: date in the path, else of the file")] = None
+    until: Annotated[Time | None, Field(description="only documents up to then")] = None
+    half_life_days: Annotated[
+        float | None, Field(gt=0, le=36_500, description="a journal entry, log or note so old counts half; rules never fade")
+    ] = None
     min_score: Annotated[float, Field(ge=0, le=1, description="minimum score")] = 0.0
 
 
@@ -51,6 +59,7 @@ class HitRow(SparseAnswer):
     source: Annotated[str, Field(description="fts, vector, both or exact")]
     source_type: Annotated[str, Field(description="manual, journal, report, ...")]
     tier: Annotated[int, Field(description="1 owner's rules, 2 computed, 3 agent's notes, 4 external")]
+    author: Annotated[str, Field(description="who wrote it, as far as is known")]
     content_hash: Annotated[str, Field(description="hash of the lines, to verify a citation")]
     headings: Annotated[list[str], Field(description="its headings")]
     reason: Annotated[str, Field(description="how it was found, at which rank")]
@@ -69,11 +78,12 @@ class SearchAnswer(Answer):
     note: Annotated[str | None, Field(description="why another slot or model answered")]
 
 
-def _hit(hit: SearchHit, record: PageRecord | None) -> HitRow:
+def _hit(hit: SearchHit, record: PageRecord | None, author: str) -> HitRow:
     about = {} if record is None else {"run": record.run, "decision": record.decision}
     return HitRow(
         path=hit.path, start_line=hit.start_line, end_line=hit.end_line, score=rounded_figure(hit.score) or 0.0,
-        snippet=hit.snippet, source=hit.source, source_type=hit.source_type, tier=hit.tier, content_hash=hit.content_hash,
+        snippet=hit.snippet, source=hit.source, source_type=hit.source_type, tier=hit.tier, author=author,
+        content_hash=hit.content_hash,
         headings=list(hit.headings), reason=hit.reason, **{name: id for name, id in about.items() if id is not None},
     )  # fmt: skip
 
@@ -82,16 +92,18 @@ def _hit(hit: SearchHit, record: PageRecord | None) -> HitRow:
     writes=False,
     tools={"coach"},
     aliases=("memory_search",),
-    columns=("path", "start_line", "end_line", "score", "snippet", "reason"),
+    columns=("path", "start_line", "end_line", "score", "author", "snippet", "reason"),
 )
 def search_documents(memory: Memory, ask: SearchDocuments, caller: Caller) -> SearchAnswer:
     """Search the agent's and the shared documents. Each passage has path, lines, hash and reason."""
     handle = agent_of(memory, ask)
     found = handle.documents.search(
-        ask.query, slot=ask.slot, limit=ask.limit, minimum=ask.min_score, types=ask.types, fusion=ask.fusion
-    )
+        ask.query, slot=ask.slot, limit=ask.limit, minimum=ask.min_score, types=ask.types, fusion=ask.fusion, path=ask.path or "",
+        since=ask.since, until=ask.until, half_life_days=ask.half_life_days,
+    )  # fmt: skip
     return SearchAnswer(
-        agent=handle.agent.id, results=list(map(_hit, found.hits, handle.documents.records_of(found.hits))), slot=found.slot,
+        agent=handle.agent.id, slot=found.slot,
+        results=list(map(_hit, found.hits, handle.documents.records_of(found.hits), handle.documents.authors_of(found.hits))),
         model=found.model or None, missing=found.missing, note=found.note or None,
     )  # fmt: skip
 
@@ -194,6 +206,7 @@ class Reindexed(Answer):
     changed: Annotated[int, Field(description="documents")]
     removed: Annotated[int, Field(description="documents")]
     problems: Annotated[list[FileProblem], Field(description="files that could not be read")]
+    suggestions: Annotated[list[SuggestionRow], Field(description="with `folder`: what looks like rules and is not pinned")]
 
 
 @operation(writes=True, aliases=("memory_reindex",))
@@ -208,6 +221,7 @@ def reindex_documents(memory: Memory, ask: Reindex, caller: Caller) -> Reindexed
     return Reindexed(
         agent=handle.agent.id, documents=done.documents, chunks=done.chunks, read=done.read, added=done.added,
         changed=done.changed, removed=done.removed, problems=[FileProblem(path=p.path, problem=p.problem) for p in done.problems],
+        suggestions=suggestion_rows(handle) if ask.folder is not None and not ask.shared else [],
     )  # fmt: skip
 
 
@@ -224,17 +238,22 @@ class VerifyCitation(OfAgent):
 class CitationAnswer(Answer):
     """Whether a citation is still valid."""
 
-    verdict: Annotated[Literal["valid", "moved", "changed", "gone"], Field(description="moved: the same text on other lines")]
+    verdict: Annotated[
+        Literal["valid", "moved", "changed", "gone"], Field(description="moved: the same text on other lines, or in another file")
+    ]
+    path: Annotated[str, Field(description="the document now")]
     start_line: Annotated[int | None, Field(description="first line now")]
     end_line: Annotated[int | None, Field(description="last line now")]
 
 
 @operation(writes=False)
 def verify_citation(memory: Memory, ask: VerifyCitation, caller: Caller) -> CitationAnswer:
-    """Check whether cited lines are unchanged: valid, moved (with the new lines), changed or gone."""
+    """Check whether cited lines are unchanged: valid, moved (with the new path and lines), changed or gone."""
     cited = Citation(ask.path, ask.start_line, ask.end_line, ask.content_hash, ask.quoted)
     found = agent_of(memory, ask).documents.verify_citation(cited)
-    return CitationAnswer(verdict=found.verdict, start_line=found.start_line, end_line=found.end_line)
+    return CitationAnswer(
+        verdict=found.verdict, path=found.path or ask.path, start_line=found.start_line, end_line=found.end_line
+    )  # fmt: skip
 
 
 class ListDocuments(OfAgent):
@@ -280,42 +299,50 @@ def list_documents(memory: Memory, ask: ListDocuments, caller: Caller) -> Shelve
 
 
 class ReportsLike(OfAgent):
-    """Which report."""
+    """Which reports."""
 
-    path: Annotated[Line, Field(min_length=1, description="a report of memtape sim, from search_documents")]
+    path: Annotated[Line | None, Field(description="a report, from search_documents: those like it come first")] = None
+    where: Annotated[
+        list[Line], Field(max_length=16, description="conditions, all exact: win_rate > 0.5, n = 20, symbol = BTC, strategy = x")
+    ] = Field(default_factory=list)
     limit: Annotated[int, Field(ge=1, le=100, description="how many")] = 10
 
 
 class SimilarReportRow(Answer):
-    """A report, and how similar it is."""
+    """A report, and in which respects it is similar."""
 
     path: Annotated[str, Field(description="the report")]
-    likeness: Annotated[float | None, Field(description="0 to 1")]
-    strategy: Annotated[str | None, Field(description="the strategy tested")]
+    likeness: Annotated[float | None, Field(description="0 to 1; null: no report was named")]
+    alike_in: Annotated[dict[str, float], Field(description="0 to 1 in each respect that both reports state")]
+    strategy: Annotated[str, Field(description="the strategy tested; empty: not stated")]
     symbols: Annotated[list[str], Field(description="the symbols traded")]
-    figures: Annotated[dict[str, Any], Field(description="its results by name")]
+    period: Annotated[list[str], Field(description="first and last day")]
+    parameters: Annotated[dict[str, Any], Field(description="of the strategy")]
+    metrics: Annotated[dict[str, float], Field(description="rates, returns and drawdowns are shares: 0.41 is 41 %")]
+    engine: Annotated[str, Field(description="what ran the backtest, as far as is known")]
 
 
 class ReportsAnswer(Answer):
-    """Similar reports, most similar first."""
+    """Reports, most similar first."""
 
     agent: Annotated[str, Field(description="the agent")]
     reports: Annotated[list[SimilarReportRow], Field(description="the reports")]
     n: Annotated[int, Field(description="how many")]
 
 
-@operation(writes=False, columns=("path", "likeness", "strategy", "symbols"))
+@operation(writes=False, columns=("path", "likeness", "alike_in", "strategy", "parameters", "symbols"))
 def find_similar_reports(memory: Memory, ask: ReportsLike, caller: Caller) -> ReportsAnswer:
-    """Find simulation reports similar to this one, by what they tested and their results."""
+    """Find backtest reports like this one, by strategy, parameters, symbols, period and metrics, or by conditions."""
     handle = agent_of(memory, ask)
+    if ask.path is None and not ask.where:
+        raise Invalid("path", "is missing, and there is no condition", "Name a report, or conditions like win_rate > 0.5")
     found = [
         SimilarReportRow(
-            path=one.path,
-            likeness=rounded_figure(one.likeness),
-            strategy=one.report.strategy,
-            symbols=list(one.report.symbols),
-            figures=plain(dict(one.report.figures)),
+            path=one.path, likeness=rounded_figure(one.likeness), strategy=one.report.strategy,
+            alike_in={name: rounded_figure(value) or 0.0 for name, value in one.respects.items()},
+            symbols=list(one.report.symbols), period=list(one.report.period or ()), parameters=plain(one.report.parameters),
+            metrics=plain(one.report.metrics), engine=one.report.engine,
         )
-        for one in handle.documents.similar_reports(ask.path, ask.limit)
-    ]
+        for one in handle.documents.similar_reports(ask.path, ask.limit, ask.where)
+    ]  # fmt: skip
     return ReportsAnswer(agent=handle.agent.id, reports=found, n=len(found))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AliasChoices, Field
@@ -98,7 +98,7 @@ def get_trade_reflection(memory: Memory, ask: GetReflection, caller: Caller) -> 
             for_ += [belief_row(belief, currency)] if confirming else []
             against += [belief_row(belief, currency)] if contradicting else []
         found, _, _ = handle.memories.recall(
-            episode.situation, symbol=episode.symbol, limit=6, as_of=episode.entry_at, head=ask.head
+            _as_question(episode.situation), symbol=episode.symbol, limit=6, as_of=episode.entry_at, head=ask.head
         )
         similar = [item for item in found.ranked if item.kind == "episodic" and item.id != episode.id]
         like = [ranked_row(item, currency) for item in similar[:5]]
@@ -113,6 +113,13 @@ def get_trade_reflection(memory: Memory, ask: GetReflection, caller: Caller) -> 
         contradicts=against, plans=plans, similar=like,
         corrections=[_correction_row(item) for item in handle.memories.corrections(id, as_of=at, head=ask.head)],
     )  # fmt: skip
+
+
+def _as_question(situation: Situation) -> Situation:
+    """The situation of an entry as one that may be stated. Where the equity was only assumed, losses may exceed it."""
+    if not isinstance(situation.drawdown_pct, float) or situation.drawdown_pct <= 1:
+        return situation
+    return replace(situation, drawdown_pct=1.0)
 
 
 class ExplainMemory(AsOf):

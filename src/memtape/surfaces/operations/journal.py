@@ -9,6 +9,7 @@ from pydantic import Field
 from memtape.core.document_edits import MAX_NOTE_LENGTH, NoteKind
 from memtape.core.values import Key, Line
 from memtape.engine.documents.journal import NoteId
+from memtape.errors import Invalid
 from memtape.surfaces.answer_models import Answer
 from memtape.surfaces.answers import optional_time_text
 from memtape.surfaces.questions import OfAgent, agent_of
@@ -25,7 +26,7 @@ class AppendNote(OfAgent):
 
     kind: Annotated[NoteKind, Field(description="journal: about today; learning: worth keeping; note: anything else")]
     text: Annotated[str, Field(min_length=1, max_length=MAX_NOTE_LENGTH, description="the note; markdown is allowed")]
-    run: Annotated[Key | None, Field(description="your run")] = None
+    run: Annotated[Key | None, Field(description="your run; required of a model outside a run of memtape")] = None
     path: Annotated[Line | None, Field(description="a .md file in journal/, memory/, notes/ or learnings/; default: by kind")] = (
         None
     )
@@ -81,7 +82,14 @@ def _note(agent: str, noted: JournalNote) -> dict[str, Any]:
 def append_note(memory: Memory, ask: AppendNote, caller: Caller) -> NoteAnswer:
     """Add a note to the agent's journal, learnings or notes. It names its author, search finds it, and it is never changed."""
     handle = memory.agent_for_writing(ask.agent)
-    noted = handle.journal.append(ask.kind, ask.text, run=ask.run, id=ask.id, path=ask.path)
+    run = ask.run
+    if run is None and caller.is_model:
+        # A run that memtape itself conducts is known; any other session has to say which it is.
+        current = next(iter(handle.runs.newest(limit=1)), None)
+        if current is None or current.end is not None:
+            raise Invalid("run", "is missing: a model names the run that writes a note", "Give an id of your session")
+        run = current.start.id
+    noted = handle.journal.append(ask.kind, ask.text, run=run, id=ask.id, path=ask.path)
     return NoteAnswer(**_note(handle.agent.id, noted), duplicate=noted.receipt.duplicate,
                       index_problem=noted.index_problem or None)  # fmt: skip
 

@@ -205,7 +205,7 @@ class GetPerformance(AsOf):
 def get_strategy_performance(memory: Memory, ask: GetPerformance, caller: Caller) -> PerformanceAnswer:  # type: ignore[valid-type]
     """Get performance over closed trades, of the agent or of one strategy or symbol, with n for every figure.
 
-    Beside it stands what open trades realised, paid and received so far: both add up to the totals of the ledger.
+    What open trades realised so far stands beside it.
     """
     handle = agent_of(memory, ask)
     found = handle.ledger.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)

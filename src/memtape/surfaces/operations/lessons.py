@@ -311,7 +311,7 @@ class ReflectAnswer(Answer):
 def reflect_now(memory: Memory, ask: Reflect, caller: Caller) -> ReflectAnswer:
     """Compute lessons from the closed trades now. The previous note is superseded and stays on record.
 
-    If the model fails, the previous note stays active and the answer says so. After three failures in a row memtape chooses.
+    If the model fails, the previous note stays active and the answer says so.
     """
     # A name that is not the name of a model is refused, for the owner and for a model alike.
     if ask.model is not None and ask.model.partition("/")[0] in KEY_SETTINGS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 
 
 class GetLosses(AsOf):
-    """How many groups."""
+    """Which groups, and how many."""
 
+    by: Annotated[GroupField | None, Field(description="only groups by this")] = None
     limit: Annotated[int, Field(ge=1, le=100, description="groups, the worst first")] = 10
 
 
@@ -64,16 +66,19 @@ class LossesAnswer(Answer):
     columns={"groups": ("group", "n", "net_pnl_usd", "mean_r", "verdict")},
 )  # fmt: skip
 def get_losses(memory: Memory, ask: GetLosses, caller: Caller) -> LossesAnswer:
-    """Get what an agent loses on: the worst groups by symbol, side, session, hour, weekday and setup, against chance."""
+    """Get what an agent loses on: its worst groups of trades, against chance."""
     handle = agent_of(memory, ask)
     at, currency = ask.as_of or handle.now(), handle.agent.settings.currency
     found = handle.ledger.losses(as_of=at, head=ask.head)
+    # Chance is judged over all groups together, whichever are listed.
+    listed = [group for group in found.groups if ask.by in (None, group.field)]
     return LossesAnswer(
         agent=handle.agent.id, as_of=time_text(at), n=found.n, net_pnl_usd=money_text(found.net_usd),
         mean_r=rounded_figure(found.mean_r), unit=found.unit.phrase(currency), currency=currency,
         outcomes=found.source,
-        groups=[_row(group) for group in found.groups[: ask.limit]], n_groups=len(found.groups), n_too_small=found.too_small,
-        tested=found.tested, summary=_summary(found.n, found.groups, found.tested, found.too_small),
+        groups=[_row(group) for group in listed[: ask.limit]], n_groups=len(listed), n_too_small=found.too_small,
+        tested=found.tested,
+        summary=_summary(found.n, found.groups, found.tested, found.too_small) + _elsewhere(ask.by, found.n, listed),
     )  # fmt: skip
 
 
@@ -83,6 +88,13 @@ def _row(group: LosingGroup) -> LossRow:
         mean_r=rounded_figure(group.mean_r), n_r=group.n_r, verdict=group.said, is_worse=group.verdict == "worse",
         kind=group.verdict, p_value=group.p_value,
     )  # fmt: skip
+
+
+def _elsewhere(by: GroupField | None, n: int, listed: Sequence[LosingGroup]) -> str:
+    """Where all groups of a kind stand, if none of that kind is listed: another group may hold the same trades."""
+    if by is None or listed or not n:
+        return ""
+    return f" None of them is by {by}; get_strategy_performance with detail lists every hour, weekday, symbol and side."
 
 
 def _summary(n: int, groups: tuple[LosingGroup, ...], tested: int, too_small: int) -> str:

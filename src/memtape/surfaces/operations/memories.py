@@ -299,8 +299,8 @@ def evidence_row(evidence: Evidence, claims_count: bool) -> BaseModel:
 def recall_memories(memory: Memory, ask: RecallMemories, caller: Caller) -> Recollected:
     """Recall what memory knows about a situation: ranked memories, warnings, and evidence with a cautious sizing hint.
 
-    The score of `ranked` contains the outcome: use it only to choose what to read. `warnings` are losses in similar situations.
-    Only `evidence` may influence size. Figures come with n; each item says why it is listed.
+    The score of `ranked` contains the outcome: use it only to choose what to read. `warnings`: losses in similar ones.
+    Only `evidence` may influence size. Figures come with n.
     """
     handle = agent_of(memory, ask)
     parameters = tuned(ask.parameters, ask.weights, ask.strength, ask.sharpe)

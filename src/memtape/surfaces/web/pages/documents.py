@@ -33,6 +33,7 @@ from memtape.surfaces.operations.documents import (
     search_documents,
     verify_citation,
 )
+from memtape.surfaces.operations.rules import list_pinned
 from memtape.surfaces.questions import OfAgent
 from memtape.surfaces.translate import error_report
 from memtape.surfaces.web.document_text import DocumentWindow, document_window, lines_address, match_marker, record_address
@@ -89,6 +90,8 @@ def documents_page(request: PageRequest) -> Response:
     }  # fmt: skip
     if not request.partial:
         values |= {"indexes": _index_views(request), "done": "", "health_problem": ""}
+        pins = request.ask(list_pinned, OfAgent(agent=request.agent.id)).pinned
+        values["missing_rules"] = [pin.problem for pin in pins if pin.problem]
     template = "documents_found.html" if request.partial else "documents.html"
     if not search["q"]:
         return request.show(template, **values)
@@ -180,7 +183,7 @@ def _document_links(
     out_of_window = start if start is not None and start <= window.of and start not in shown else None
     moved = ""
     if verdict is not None and verdict.verdict == "moved":
-        moved = to(verdict.start_line, start=verdict.start_line, end=verdict.end_line)
+        moved = to(verdict.start_line, path=verdict.path, start=verdict.start_line, end=verdict.end_line)
     return DocumentLinks(
         to(window.earlier, **{"from": window.earlier}), to(window.later, **{"from": window.later}), to(out_of_window), moved
     )

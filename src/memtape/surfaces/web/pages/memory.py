@@ -111,7 +111,8 @@ class RecallForm:
         for name in (*LABEL_FIELDS, *NUMBER_FIELDS):
             value = getattr(situation, name, None)
             if isinstance(value, int | float):
-                values[name] = f"{100 * value:.4g}" if name == "drawdown_pct" else f"{value:.6g}"
+                # Where the equity was only assumed, losses may exceed it; a question may not say so.
+                values[name] = f"{100 * min(value, 1):.4g}" if name == "drawdown_pct" else f"{value:.6g}"
             else:
                 values[name] = value or ""
         return replace(self, **values, now="")

@@ -1,0 +1,180 @@
+"""Exports of other engines, read as they are: backtesting.py, vectorbt, freqtrade and QuantStats.
+
+The first two print or save a series of statistics, freqtrade a JSON of its own, QuantStats a table or a page of HTML. An export
+is recognised by its own words, and only if at least three metrics are found: a page that mentions a win rate is no report.
+
+>>> text = "Start   2020-01-01\\nReturn [%]   12.5\\nSharpe Ratio   1.1\\nMax. Drawdown [%]  -20.0\\n# Trades  31\\n"
+>>> export = read_export("stats.txt", text + "Win Rate [%]   41.5\\n_strategy    SmaCross(n1=10,n2=20)\\n")
+>>> export.engine, export.strategy, export.parameters, export.metrics["win_rate"], export.metrics["max_drawdown"]
+('backtesting.py', 'SmaCross', {'n1': 10, 'n2': 20}, 0.415, 0.2)
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+MIN_METRICS = 3
+_NUMBER = re.compile(r"[-−+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+# The names of metrics, in lower case without units and signs.
+_NAMES = {
+    "win_rate": ("win rate", "winrate", "wins share", "winning rate", "win days"),
+    "profit_factor": ("profit factor",), "mean_r": ("mean result in r", "mean r", "avg r", "average r"),
+    "max_drawdown": ("max drawdown", "largest drawdown", "maximum drawdown", "max drawdown account"),
+    "sharpe": ("sharpe", "sharpe ratio", "sharpe ratio daily annualised"),
+    "sortino": ("sortino", "sortino ratio", "sortino ratio daily annualised"),
+    "calmar": ("calmar", "calmar ratio"), "total_return": ("return", "total return", "cumulative return", "profit total"),
+    "cagr": ("cagr", "return ann", "annualized return"), "volatility": ("volatility", "volatility ann", "annualized volatility"),
+    "trades": ("trades", "total trades", "number of trades"), "sqn": ("sqn",),
+    "exposure": ("exposure", "exposure time", "time in market"),
+    "expectancy": ("expectancy",), "equity_final": ("equity at the end", "equity final", "end value", "final balance"),
+    "net_pnl": ("net pnl of closed trades", "profit total abs"),
+    "buy_and_hold": ("buy and hold return", "benchmark return", "buying and holding"),
+}  # fmt: skip
+_BY_NAME = {name: metric for metric, names in _NAMES.items() for name in names}
+SHARES = frozenset({"win_rate", "max_drawdown", "total_return", "cagr", "volatility", "exposure", "buy_and_hold"})
+_STRATEGY = re.compile(r"([A-Za-z_]\w*)(?:\(([^)]*)\))?")
+_HTML_ROW = re.compile(r"<tr[^>]*>\s*<t[dh][^>]*>(.*?)</t[dh]>\s*<t[dh][^>]*>(.*?)</t[dh]>", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"<[^>]+>")
+_PAIR = re.compile(r"^\s*\|?\s*([#_A-Za-z&][^|,\t]*?)(?:\s*[|,\t]\s*|\s{2,})([^|]*?)\s*\|?\s*$", re.MULTILINE)
+_FREQTRADE_SETTINGS = ("timeframe", "stoploss", "trailing_stop", "max_open_trades", "stake_amount", "trading_mode")
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What an export says."""
+
+    engine: str
+    strategy: str = ""
+    symbols: tuple[str, ...] = ()
+    metrics: dict[str, float] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    period: tuple[str, ...] = ()
+
+
+def metric_name(name: str) -> str | None:
+    """Returns the one name of a metric that engines call differently; None if it is none that is known.
+
+    >>> [metric_name(name) for name in ("Win Rate [%]", "Max. Drawdown [%]", "max_drawdown", "# Trades", "CAGR﹪", "Omega")]
+    ['win_rate', 'max_drawdown', 'max_drawdown', 'trades', 'cagr', None]
+    """
+    words = re.sub(r"\[[^\]]*\]|[^a-z& ]+", " ", name.lower().replace("_", " ")).replace("&", " and ")
+    plain = " ".join(words.split())
+    return plain.replace(" ", "_") if plain.replace(" ", "_") in _NAMES else _BY_NAME.get(plain)
+
+
+def number_in(text: str) -> float | None:
+    """Returns the number at the beginning of a text; a percentage as a share.
+
+    >>> [number_in(text) for text in ("41.5 %", "-1,204.50", "–", "1.2 (ann.)")]
+    [0.415, -1204.5, None, 1.2]
+    """
+    if (found := _NUMBER.match(text.strip())) is None:
+        return None
+    number = float(found[0].replace(",", "").replace("−", "-"))
+    return _shift(number) if text.strip()[found.end() :].lstrip()[:1] in ("%", "﹪") else number
+
+
+def _shift(percent: float) -> float:
+    return round(percent / 100, 12)
+
+
+def read_export(path: str, text: str) -> Export | None:
+    """Returns what an export of another engine says; None if it is none."""
+    lower = path.lower()
+    export: Export | None
+    if lower.endswith(".json"):
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        export = _from_json(data)
+    elif lower.endswith((".html", ".htm")):
+        pairs = [(_TAG.sub("", name).strip(), _TAG.sub("", value).strip()) for name, value in _HTML_ROW.findall(text)]
+        export = _from_pairs(pairs, "QuantStats" if "quantstats" in text.lower() else "")
+    else:
+        export = _from_pairs([(name, value) for name, value in _PAIR.findall(text)])
+    return export if export is not None and export.engine and len(export.metrics) >= MIN_METRICS else None
+
+
+def _from_json(data: object) -> Export | None:
+    if not isinstance(data, dict):
+        return None
+    if isinstance(data.get("strategy"), dict):
+        return _freqtrade(data["strategy"])
+    # A series is saved as {name: value}, a table of one column as {column: {name: value}}.
+    columns = [value for value in data.values() if isinstance(value, dict)]
+    rows = columns[-1] if len(columns) == len(data) and columns else data
+    return _from_pairs([(str(name), "" if value is None else str(value)) for name, value in rows.items()])
+
+
+def _freqtrade(strategies: Mapping[str, Any]) -> Export | None:
+    """Returns the first strategy of a freqtrade result; a comparison of several has one file for each."""
+    for name, result in strategies.items():
+        if isinstance(result, dict) and "total_trades" in result:
+            metrics = dict(_metrics((key, str(value)) for key, value in result.items() if isinstance(value, int | float)))
+            ends = tuple(_day(result.get(key)) for key in ("backtest_start", "backtest_end"))
+            parameters = {key: result[key] for key in _FREQTRADE_SETTINGS if isinstance(result.get(key), str | int | float)}
+            pairs = result.get("pairlist")
+            return Export("freqtrade", name, tuple(map(str, pairs)) if isinstance(pairs, list) else (), metrics, parameters, ends)
+    return None
+
+
+def _day(value: object) -> str:
+    return datetime.fromtimestamp(value / 1000, UTC).date().isoformat() if isinstance(value, int | float) else str(value)[:10]
+
+
+def _from_pairs(pairs: list[tuple[str, str]], engine: str = "") -> Export | None:
+    names = {name.strip() for name, _ in pairs}
+    engine = engine or _engine(names)
+    metrics = dict(_metrics(iter(pairs)))
+    stated = {name.strip().lower(): value.strip() for name, value in pairs}
+    strategy, parameters = "", {}
+    if found := _STRATEGY.match(stated.get("_strategy", stated.get("strategy", ""))):
+        strategy = found[1]
+        parameters = dict(_arguments(found[2] or ""))
+    start = next((stated[name] for name in ("start", "start period") if name in stated), "")
+    end = next((stated[name] for name in ("end", "end period") if name in stated), "")
+    symbol = next((stated[name] for name in ("symbol", "pair", "ticker") if name in stated), "")
+    return Export(engine, strategy, (symbol,) if symbol else (), metrics, parameters, (_as_day(start), _as_day(end)))
+
+
+def _as_day(text: str) -> str:
+    """Returns the day of a time as an export writes it: text, or milliseconds since 1970."""
+    return _day(int(text)) if text.isdecimal() and len(text) >= 12 else text[:10]
+
+
+def _engine(names: set[str]) -> str:
+    """Returns whose words these are.
+
+    >>> [_engine(names) for names in ({"_strategy"}, {"Total Closed Trades", "Start Value"}, {"Gain/Pain Ratio"}, {"Win rate"})]
+    ['backtesting.py', 'vectorbt', 'QuantStats', '']
+    """
+    if "_strategy" in names or {"# Trades", "Buy & Hold Return [%]"} <= names:
+        return "backtesting.py"
+    if {"Total Closed Trades", "Start Value"} <= names:
+        return "vectorbt"
+    return "QuantStats" if names & {"Gain/Pain Ratio", "Serenity Index", "Prob. Sharpe Ratio", "Payoff Ratio"} else ""
+
+
+def _metrics(pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[str, float]]:
+    for name, value in pairs:
+        metric, number = metric_name(name), number_in(value)
+        if metric is None or number is None or not math.isfinite(number):
+            continue
+        if "[%]" in name:
+            number = _shift(number)
+        yield metric, abs(number) if metric == "max_drawdown" else number
+
+
+def _arguments(text: str) -> Iterator[tuple[str, Any]]:
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if equals:
+            number = number_in(value)
+            yield name.strip(), value.strip() if number is None else int(number) if number == int(number) else number

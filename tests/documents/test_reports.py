@@ -1,0 +1,87 @@
+"""Backtest reports of any engine: their metrics, backtests like one of them, and conditions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import memtape
+from memtape.documents.reports import Report, compare_reports, parse_report
+from memtape.errors import Invalid, Unknown
+from memtape.surfaces.registry import execute
+
+SAMPLES = Path(__file__).parents[1] / "fixtures" / "reports"
+BLOCK = {"strategy": "breakout", "symbols": ["BTC"], "period": ["2024-01-01", "2024-12-31"], "parameters": {"n": 20},
+         "metrics": {"win_rate": 0.5, "sharpe": 1.2, "max_drawdown": 0.2}}  # fmt: skip
+
+
+def changed(**more: object) -> Report:
+    report = parse_report("a.json", json.dumps({**BLOCK, **more}))
+    assert report is not None
+    return report
+
+
+@pytest.mark.parametrize("respect", ["strategy", "symbols", "period", "parameters", "metrics"])
+def test_each_respect_counts_and_the_answer_says_in_which_two_backtests_are_alike(respect):
+    other: dict[str, object] = {"strategy": "fade", "symbols": ["ETH"], "period": ["2019-01-01", "2019-12-31"], "parameters": {"n": 90},
+             "metrics": {"win_rate": 0.9, "sharpe": -1.0, "max_drawdown": 0.6}}  # fmt: skip
+    base, same = changed(), compare_reports(changed(), changed())
+    assert same.likeness == 1.0 and set(same.respects.values()) == {1.0}
+    unlike = compare_reports(base, changed(**{respect: other[respect]}))
+    assert unlike.likeness < 0.95 and unlike.respects[respect] < 0.3
+    assert all(value == 1.0 for name, value in unlike.respects.items() if name != respect)
+
+
+def test_a_report_that_states_little_is_not_more_alike_than_one_that_agrees_in_most():
+    bare = parse_report("b.json", json.dumps({"strategy": "breakout", "metrics": {"win_rate": 0.5}}))
+    assert bare is not None
+    near = changed(parameters={"n": 25})
+    assert compare_reports(changed(), near).likeness > compare_reports(changed(), bare).likeness
+
+
+@pytest.fixture
+def desk(tmp_path):
+    """A workspace with reports in three forms, and its memory."""
+    reports = tmp_path / "desk" / "reports"
+    reports.mkdir(parents=True)
+    (reports / "a.md").write_text("# Breakout on BTC\n\nLooked good.\n")
+    (reports / "a.metrics.json").write_text(json.dumps(BLOCK))
+    (reports / "b.md").write_text(
+        "---\nstrategy: breakout\nsymbols: [BTC]\nparameters:\n  n: 25\nmetrics:\n  win_rate: 51 %\n  sharpe: 1.1\n---\n# B\n\nFine.\n"
+    )
+    (reports / "c.json").write_text(json.dumps({**BLOCK, "strategy": "fade", "symbols": ["ETH"]}))
+    with memtape.open(str(tmp_path / "desk.db")) as memory:
+        memory.agent_for_writing("main").documents.add(tmp_path / "desk")
+        yield memory
+
+
+def found(memory, **asked):
+    return [row["path"] for row in execute(memory, "find_similar_reports", asked)["reports"]]
+
+
+def test_conditions_are_exact_and_name_metrics_parameters_symbols_and_strategies(desk):
+    assert found(desk, where=["win_rate > 0.5"]) == ["reports/b.md"]
+    assert found(desk, where=["win_rate >= 50%"]) == ["reports/a.md", "reports/b.md", "reports/c.json"]
+    assert found(desk, where=["win_rate = 0.5", "symbol = ETH"]) == ["reports/c.json"]
+    assert found(desk, where=["strategy = breakout", "n > 20"]) == ["reports/b.md"]
+    for wrong in ("win_rate", "win_rate > much"):
+        with pytest.raises(Invalid):
+            found(desk, where=[wrong])
+    with pytest.raises(Unknown, match="sharpe"):
+        found(desk, where=["shrape > 1"])
+
+
+def test_a_block_beside_a_page_speaks_for_the_page_and_is_no_passage(desk):
+    rows = execute(desk, "find_similar_reports", {"path": "reports/a.md"})["reports"]
+    assert [row["path"] for row in rows] == ["reports/b.md", "reports/c.json"]
+    assert rows[0]["alike_in"]["strategy"] == 1.0 and rows[0]["alike_in"]["parameters"] == 0.8 and "period" not in rows[0]["alike_in"]
+    hits = execute(desk, "search_documents", {"query": "breakout BTC"})["results"]
+    assert "reports/a.metrics.json" not in {hit["path"] for hit in hits}
+
+
+def test_a_page_that_mentions_metrics_is_no_report():
+    assert parse_report("reports/x.md", "# Idea\n\nWin rate 60 %, sharpe ratio 2, max drawdown 10 % would be fine.\n") is None
+    assert parse_report("reports/x.md", "---\ntitle: x\ntags: [a]\n---\n# X\n") is None
+    assert parse_report("reports/x.json", '{"a": [1, 2]}') is None
