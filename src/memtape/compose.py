@@ -25,6 +25,7 @@ from memtape.store.database import Database
 
 if TYPE_CHECKING:
     from memtape.plugs.models import Model, ModelAccess
+    from memtape.plugs.prices import Price
     from memtape.runners.protocol import Runner
 
 
@@ -189,6 +190,13 @@ def model(name: str) -> Model:
 
     url, key = _provider_setting(name, "MEMTAPE_{}_URL"), _provider_setting(name, "{}_API_KEY")
     return model_of(name, base_url=url, api_key=key, prices=parse_prices(setting("MEMTAPE_PRICES")))
+
+
+def token_price(name: str) -> Price | None:
+    """Returns what the tokens of a model cost, by the owner's prices or the list; it needs no key."""
+    from memtape.plugs.prices import parse_prices, price_of
+
+    return price_of(name, parse_prices(setting("MEMTAPE_PRICES")))
 
 
 def _provider_setting(model_name: str, form: str) -> str | None:

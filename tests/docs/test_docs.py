@@ -52,6 +52,7 @@ class Reader:
     def take(self, block: Block) -> None:
         at = f"{named(self.page)}:{block.line}"
         if block.file is not None:
+            Path(block.file).parent.mkdir(parents=True, exist_ok=True)
             Path(block.file).write_text(block.text, encoding="utf-8")
         elif block.language == "python":
             out = StringIO()

@@ -81,6 +81,7 @@ def work_through(page: Path, folder: Path, environment: dict[str, str]) -> None:
     for number, block in enumerate(first_example(page)):
         at = f"{named(page)}:{block.line}"
         if block.file is not None:
+            (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
             (folder / block.file).write_text(block.text, encoding="utf-8")
         elif block.language == "python":
             (folder / f"example{number}.py").write_text(block.text, encoding="utf-8")

@@ -545,4 +545,4 @@ def test_backtests_that_memtape_ran_are_found_and_compared_by_their_own_reports(
         told = similar_reports(index, f"reports/{name}-btc-may/report.md", owner="ann", agent="gold")
         assert told[0].path == f"reports/{name}-btc-june/report.md" and len(told) == 5
         assert told[0].report.strategy == strategy and told[0].report.symbols == ("BTC",)
-        assert all({"Largest drawdown", "Equity at the end"} <= each.report.figures.keys() for each in told)
+        assert all({"max_drawdown", "equity_final"} <= each.report.metrics.keys() for each in told)

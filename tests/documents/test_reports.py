@@ -85,3 +85,41 @@ def test_a_page_that_mentions_metrics_is_no_report():
     assert parse_report("reports/x.md", "# Idea\n\nWin rate 60 %, sharpe ratio 2, max drawdown 10 % would be fine.\n") is None
     assert parse_report("reports/x.md", "---\ntitle: x\ntags: [a]\n---\n# X\n") is None
     assert parse_report("reports/x.json", '{"a": [1, 2]}') is None
+
+
+# What each sample states. Those of backtesting.py, vectorbt and QuantStats were written by these packages on a random walk; that of
+# freqtrade has the fields that its documentation lists.
+STATED = {
+    "backtesting_stats.txt": ("backtesting.py", "SmaCross", {"n1": 8}, 0.4444444, 0.1766718, "2021-05-14"),
+    "backtesting_stats.csv": ("backtesting.py", "SmaCross", {"n1": 8, "n2": 30}, 0.4444444, 0.1766718, "2021-05-14"),
+    "backtesting_stats.json": ("backtesting.py", "SmaCross", {"n1": 8, "n2": 30}, 0.4444444, 0.1766718, "2021-05-14"),
+    "quantstats_metrics.txt": ("QuantStats", "", {}, None, 0.2022, "2021-05-14"),
+    "quantstats_metrics.csv": ("QuantStats", "", {}, None, 0.2, "2021-05-14"),
+    "quantstats_metrics.json": ("QuantStats", "", {}, None, 0.2, "2021-05-14"),
+    "quantstats_tearsheet.html": ("QuantStats", "", {}, None, 0.2022, "2021-05-14"),
+    "freqtrade-backtest-result.json": ("freqtrade", "SampleStrategy", {"stoploss": -0.1}, 0.5121951, 0.0411, "2024-06-30"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [path.name for path in sorted(SAMPLES.iterdir())])
+def test_an_export_of_another_engine_is_read_as_it_is(name):
+    engine, strategy, parameters, won, fall, last_day = STATED[name]
+    report = parse_report(f"reports/{name}", (SAMPLES / name).read_text(encoding="utf-8"))
+    assert report is not None and (report.engine, report.strategy) == (engine, strategy)
+    assert parameters.items() <= report.parameters.items()
+    assert report.metrics.get("win_rate") == (None if won is None else pytest.approx(won, rel=1e-6))
+    assert report.metrics["max_drawdown"] == pytest.approx(fall, rel=1e-6)
+    assert report.period is not None and report.period[1] == last_day
+
+
+def test_the_exports_of_all_engines_in_a_workspace_are_found_by_a_condition(tmp_path):
+    folder = tmp_path / "desk" / "backtests"
+    folder.mkdir(parents=True)
+    for sample in SAMPLES.iterdir():
+        (folder / sample.name).write_bytes(sample.read_bytes())
+    with memtape.open(str(tmp_path / "desk.db")) as memory:
+        memory.agent_for_writing("main").documents.add(tmp_path / "desk")
+        assert set(found(memory, where=["max_drawdown > 0"])) == {f"backtests/{name}" for name in STATED}
+        assert found(memory, where=["engine = freqtrade"]) == ["backtests/freqtrade-backtest-result.json"]
+        like = execute(memory, "find_similar_reports", {"path": "backtests/backtesting_stats.csv"})["reports"]
+        assert like[0]["path"] == "backtests/backtesting_stats.json" and like[0]["alike_in"]["metrics"] == 1.0

@@ -160,7 +160,7 @@ def test_finished_parts_are_not_computed_again(trades, tmp_path):
     with opened_history(HistorySource(files=(trades,))) as history:
         terms = WalkTerms(split=history.episodes[60].entry_at, embargo=timedelta(hours=1), source="stop", vary=False)
         parts, files = make_parts(history, terms), PartFiles(tmp_path, "data")
-        first = run_parts(parts, files)
+        first = run_parts(parts, files, work=walk_part)
 
         def refuse(part: WalkPart) -> dict:
             raise AssertionError("computed again")
@@ -189,7 +189,7 @@ def test_the_part_of_a_dead_worker_is_done_again(trades):
         terms = WalkTerms(split=history.episodes[75].entry_at, embargo=timedelta(hours=1), source="stop", vary=False)
         parts, nowhere = make_parts(history, terms), PartFiles(None, "")
         found = run_parts(parts, nowhere, engine="pool", workers=1, work=die_once)
-        assert found == run_parts(parts, nowhere)
+        assert found == run_parts(parts, nowhere, work=walk_part)
         assert all(decision_from_json(row).id for row in found[0]["decisions"])
         with pytest.raises(EngineLost, match="lost 3 times"):
             run_parts(parts, nowhere, engine="pool", workers=1, work=die_always)

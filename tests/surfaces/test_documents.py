@@ -77,7 +77,7 @@ def test_a_citation_follows_its_words_and_says_when_they_are_gone(tmp_path, work
     assert execute(memory, "verify_citation", asked)["verdict"] == "valid"
     file = workspace / "journal" / "why.md"
     file.write_text("# Mean reversion\n\nA line before.\n\nWe stopped using it: the spread ate the edge.\n", encoding="utf-8")
-    assert execute(memory, "verify_citation", asked) == {"verdict": "moved", "start_line": 5, "end_line": 5}
+    assert execute(memory, "verify_citation", asked) == {"verdict": "moved", "path": "journal/why.md", "start_line": 5, "end_line": 5}
     file.write_text("# Mean reversion\n\nWe love it.\n", encoding="utf-8")
     assert execute(memory, "verify_citation", asked)["verdict"] == "changed"
     file.unlink()

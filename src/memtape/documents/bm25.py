@@ -66,12 +66,13 @@ def passage_score(api: apsw.FTS5ExtensionApi, /, *arguments: Any) -> float:
     weights: Weights = api.aux_data
     length_penalty = K1 * (1 - B + B * api.column_size(-1) / weights.average_length)
     places = [api.phrase_locations(phrase) for phrase in range(len(weights.terms))]
+    counts = [sum(map(len, columns)) for columns in places]
     total = 0.0
-    for weight, columns in zip(weights.terms, places, strict=True):
-        if count := sum(map(len, columns)):
+    for weight, count in zip(weights.terms, counts, strict=True):
+        if count:
             total += weight * count * (K1 + 1) / (count + length_penalty)
     for first, second in weights.pairs:
-        if near := nearness(places[first], places[second]):
+        if counts[first] and counts[second] and (near := nearness(places[first], places[second])):
             weight = NEARNESS_WEIGHT * min(weights.terms[first], weights.terms[second])
             total += weight * near * (K1 + 1) / (near + length_penalty)
     return total

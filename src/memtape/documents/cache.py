@@ -20,7 +20,7 @@ from memtape.errors import Damaged, NoStore
 from memtape.store.private_files import make_private_file, make_private_folder
 from memtape.store.sqlite_errors import memtape_error
 
-CACHE_VERSION = 3
+CACHE_VERSION = 4
 BUSY_TIMEOUT_SECONDS = 30  # long, because a whole index may be written in one transaction
 TOKENIZER = "porter unicode61"
 SHARED_SCOPE = ""  # in place of an agent: the documents that all agents of an owner share
@@ -50,6 +50,8 @@ CREATE TABLE problems (scope INTEGER NOT NULL, path TEXT NOT NULL, problem TEXT 
   PRIMARY KEY (scope, path)) STRICT, WITHOUT ROWID;
 CREATE TABLE unread (scope INTEGER NOT NULL, path TEXT NOT NULL, look TEXT NOT NULL, problem TEXT NOT NULL,
   PRIMARY KEY (scope, path)) STRICT, WITHOUT ROWID;
+CREATE TABLE left_out (scope INTEGER NOT NULL, reason TEXT NOT NULL, files INTEGER NOT NULL,
+  PRIMARY KEY (scope, reason)) STRICT, WITHOUT ROWID;
 """
 _SCOPE_TABLES = """
 CREATE VIRTUAL TABLE words_{0} USING fts5(head, body, pairs, tokenize='{1}', content='', contentless_delete=1);

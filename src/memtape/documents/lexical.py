@@ -20,6 +20,7 @@ from memtape.documents.filters import EVERYTHING, DocumentFilter
 from memtape.documents.names import Name
 from memtape.documents.question import ParsedQuestion, WordCounts, any_word_query, choose_words, split_words
 
+RESCORED = 60  # passages of each table that are scored again
 MAX_NAMED = 200  # passages with a name that are looked at
 MAX_WORDS_BESIDE = 8  # a longer question describes something: a name in it is asked for only if hardly any passage has it
 MAX_RARE = 3  # so many passages have it then
@@ -58,25 +59,33 @@ def rank_by_words(
     if not words:
         return {}
     terms = [(word, 1.0) for word, _ in words] + [(word, SYNONYM_WEIGHT) for word in question.synonyms]
-    best = {scope: _best_passages(cache, scope, terms, pool, only) for scope in scopes}
-    scores = _scores(cache, question, terms, {scope: chunks for scope, chunks in best.items() if chunks})
+    found = {scope: _best_passages(cache, scope, terms, pool, only) for scope in scopes}
+    best = {scope: [chunk for chunk, _ in rows[:RESCORED]] for scope, rows in found.items() if rows}
+    scores = _scores(cache, question, terms, best)
+    # The rest follow behind, in the order and at the distance of FTS5's scores.
+    for rows in found.values():
+        if len(rows) > RESCORED:
+            last, last_score = rows[RESCORED - 1][1], min(scores[chunk] for chunk, _ in rows[:RESCORED])
+            scores |= {chunk: last_score * score / last if last else 0.0 for chunk, score in rows[RESCORED:]}
     if len(scores) <= pool:
         return scores
     return dict(sorted(scores.items(), key=lambda each: (-each[1], each[0]))[:pool])
 
 
 def _best_passages(
-    cache: DocumentCache, scope: int, terms: Sequence[tuple[str, float]], limit: int, only: DocumentFilter
-) -> list[int]:
-    """Returns the passages of one scope that FTS5 ranks first."""
+    cache: DocumentCache, scope: int, terms: Terms, limit: int, only: DocumentFilter
+) -> list[tuple[int, float]]:
+    """Returns the passages of one scope that FTS5 ranks first, with its scores."""
     table = f"words_{scope}"
     condition, values = only.of_rows(scope)
     # `bm25()` and not `rank`, which is the same figure at a higher price: FTS5 would run a second statement inside the first one
     # to sort its rows.
-    sql = f"SELECT rowid FROM {table} WHERE {table} MATCH ? {condition} ORDER BY bm25({table}), rowid LIMIT ?"
+    sql = (
+        f"SELECT rowid, -bm25({table}) AS score FROM {table} WHERE {table} MATCH ? {condition} ORDER BY score DESC, rowid LIMIT ?"
+    )
     query = any_word_query(word for word, _ in terms)
-    rows: Rows = cache.connection.execute(sql, (query, *values, limit)).fetchall()
-    return [chunk for (chunk,) in rows]
+    rows: list[tuple[int, float]] = cache.connection.execute(sql, (query, *values, limit)).fetchall()  # type: ignore[assignment]
+    return rows
 
 
 def _scores(

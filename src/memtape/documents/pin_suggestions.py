@@ -54,7 +54,7 @@ class PinSuggestion:
     binding: int  # lines that forbid or bound something
 
 
-def suggest_pins(entries: Sequence[FileEntry]) -> list[PinSuggestion]:
+def likely_rules(entries: Sequence[FileEntry]) -> list[PinSuggestion]:
     """Returns what looks most like rules among these files, the most binding first; of one file at most three sections."""
     found: list[PinSuggestion] = []
     for entry in entries[:MAX_FILES_READ]:

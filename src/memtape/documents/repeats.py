@@ -1,4 +1,4 @@
-"""Nearly identical passages: the same words apart from figures and a few others, such as a template filled in every day.
+"""Nearly identical passages: the same words apart from a few, such as a template filled in every day.
 
 >>> day = "Checklist: spread below two points, no release within the hour, risk under one percent, stop set. {}"
 >>> first, behind = split_repeats([("mon", day.format("Done 1")), ("tue", day.format("Done 2")), ("wed", "Gold broke out.")])
@@ -8,13 +8,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TypeVar
 
-MIN_SHARED = 0.9  # of the words of two passages that are nearly identical
+MIN_SHARED = 0.85  # of the words of two passages that are nearly identical
 MIN_WORDS = 8  # shorter passages differ by what few words they have
-_WORD = re.compile(r"[^\W\d_]+")
 
 Item = TypeVar("Item")
 
@@ -25,7 +23,7 @@ def split_repeats(passages: Sequence[tuple[Item, str]]) -> tuple[list[Item], lis
     behind: list[Item] = []
     seen: list[frozenset[str]] = []
     for item, text in passages:
-        words = frozenset(_WORD.findall(text.lower()))
+        words = frozenset(text.split())
         if len(words) >= MIN_WORDS and any(_is_repeat(words, other) for other in seen):
             behind.append(item)
         else:
@@ -40,4 +38,4 @@ def _is_repeat(words: frozenset[str], other: frozenset[str]) -> bool:
     if fewer < MIN_SHARED * more:
         return False
     shared = len(words & other)
-    return shared >= MIN_SHARED * (len(words) + len(other) - shared)
+    return shared >= MIN_SHARED * (fewer + more - shared)

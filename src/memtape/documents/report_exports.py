@@ -23,13 +23,13 @@ MIN_METRICS = 3
 _NUMBER = re.compile(r"[-−+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 # The names of metrics, in lower case without units and signs.
 _NAMES = {
-    "win_rate": ("win rate", "winrate", "wins share", "winning rate", "win days"),
+    "win_rate": ("win rate", "winrate", "winning rate"), "win_days": ("win days",),
     "profit_factor": ("profit factor",), "mean_r": ("mean result in r", "mean r", "avg r", "average r"),
     "max_drawdown": ("max drawdown", "largest drawdown", "maximum drawdown", "max drawdown account"),
     "sharpe": ("sharpe", "sharpe ratio", "sharpe ratio daily annualised"),
     "sortino": ("sortino", "sortino ratio", "sortino ratio daily annualised"),
     "calmar": ("calmar", "calmar ratio"), "total_return": ("return", "total return", "cumulative return", "profit total"),
-    "cagr": ("cagr", "return ann", "annualized return"), "volatility": ("volatility", "volatility ann", "annualized volatility"),
+    "cagr": ("cagr", "annualized return"), "volatility": ("volatility", "volatility ann", "annualized volatility"),
     "trades": ("trades", "total trades", "number of trades"), "sqn": ("sqn",),
     "exposure": ("exposure", "exposure time", "time in market"),
     "expectancy": ("expectancy",), "equity_final": ("equity at the end", "equity final", "end value", "final balance"),
@@ -37,9 +37,10 @@ _NAMES = {
     "buy_and_hold": ("buy and hold return", "benchmark return", "buying and holding"),
 }  # fmt: skip
 _BY_NAME = {name: metric for metric, names in _NAMES.items() for name in names}
-SHARES = frozenset({"win_rate", "max_drawdown", "total_return", "cagr", "volatility", "exposure", "buy_and_hold"})
-_STRATEGY = re.compile(r"([A-Za-z_]\w*)(?:\(([^)]*)\))?")
+_STRATEGY = re.compile(r"([A-Za-z_]\w*)(?:\(([^)]*))?")
 _HTML_ROW = re.compile(r"<tr[^>]*>\s*<t[dh][^>]*>(.*?)</t[dh]>\s*<t[dh][^>]*>(.*?)</t[dh]>", re.DOTALL | re.IGNORECASE)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_LONG_DAY = re.compile(rf"(\d{{1,2}}) ({'|'.join(_MONTHS)}), (\d{{4}})")
 _TAG = re.compile(r"<[^>]+>")
 _PAIR = re.compile(r"^\s*\|?\s*([#_A-Za-z&][^|,\t]*?)(?:\s*[|,\t]\s*|\s{2,})([^|]*?)\s*\|?\s*$", re.MULTILINE)
 _FREQTRADE_SETTINGS = ("timeframe", "stoploss", "trailing_stop", "max_open_trades", "stake_amount", "trading_mode")
@@ -96,10 +97,21 @@ def read_export(path: str, text: str) -> Export | None:
         export = _from_json(data)
     elif lower.endswith((".html", ".htm")):
         pairs = [(_TAG.sub("", name).strip(), _TAG.sub("", value).strip()) for name, value in _HTML_ROW.findall(text)]
+        pairs += zip(("Start", "End"), _heading_days(text), strict=False)
         export = _from_pairs(pairs, "QuantStats" if "quantstats" in text.lower() else "")
     else:
         export = _from_pairs([(name, value) for name, value in _PAIR.findall(text)])
     return export if export is not None and export.engine and len(export.metrics) >= MIN_METRICS else None
+
+
+def _heading_days(html: str) -> list[str]:
+    """Returns the days that a page has in its first heading.
+
+    >>> _heading_days("<h1>x <dt> 2 Jan, 2020 - 14 May, 2021</dt></h1>")
+    ['2020-01-02', '2021-05-14']
+    """
+    heading = html.partition("<h1>")[2].partition("</h1>")[0]
+    return [f"{year}-{_MONTHS.index(month) + 1:02d}-{int(day):02d}" for day, month, year in _LONG_DAY.findall(heading)]
 
 
 def _from_json(data: object) -> Export | None:
@@ -132,8 +144,9 @@ def _day(value: object) -> str:
 def _from_pairs(pairs: list[tuple[str, str]], engine: str = "") -> Export | None:
     names = {name.strip() for name, _ in pairs}
     engine = engine or _engine(names)
-    metrics = dict(_metrics(iter(pairs)))
-    stated = {name.strip().lower(): value.strip() for name, value in pairs}
+    # Later rows are variants of a metric, like the Sortino ratio over the root of two.
+    metrics = dict(reversed(list(_metrics(iter(pairs)))))
+    stated = {name.strip().lower(): value.strip(" \"'") for name, value in pairs}
     strategy, parameters = "", {}
     if found := _STRATEGY.match(stated.get("_strategy", stated.get("strategy", ""))):
         strategy = found[1]

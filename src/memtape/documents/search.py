@@ -196,7 +196,8 @@ def _choose_hits(
     wanted = {chunk: score for chunk, score in total.items() if score >= minimum} if minimum > 0 else total
     names_in = Counter(chunk for chunks in scores.exact for chunk in chunks)
     # How many of the named things a passage has, then its score.
-    ranks = {chunk: (names_in[chunk], round(total.get(chunk, 0.0), 9)) for chunk in {**wanted, **names_in}}
+    ranks = {chunk: (0, round(score, 9)) for chunk, score in wanted.items()}
+    ranks |= {chunk: (count, round(total.get(chunk, 0.0), 9)) for chunk, count in names_in.items()}
 
     def order(each: PassageCandidate) -> tuple[int, float, str, str, int]:
         names, score = ranks[each.chunk]

@@ -65,7 +65,7 @@ class RecordedModelTrader:
         limits.check(model)
         self.name, self.use = model.id, ModelUse(model.id)
         self._agent, self._model, self._limits = agent, model, limits
-        self._answers = agent.simulation.answers()
+        self._answers = self._recorded()
         self._at: datetime | None = None
         self._asked_at = 0  # symbols of this tick
         self._failures = 0  # in a row, of this process
@@ -92,7 +92,7 @@ class RecordedModelTrader:
         self, tick: str, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView
     ) -> TickAnswer | None:
         """Asks the model and records what came of it; None if a limit forbids the question."""
-        made = self._agent.briefs.make(symbol=symbol)
+        made = self._brief(symbol)
         question = ModelQuestion(
             symbol=symbol, t=account.t, brief=made.brief.of("user"), stable_records=made.brief.stable_records,
             bars=tuple(history[symbol][-SHOWN_BARS:]), account=account,
@@ -107,11 +107,23 @@ class RecordedModelTrader:
         answer = self._answered(asked, made, question)
         if answer.skipped is None:
             answer = replace(answer, decision=tick if self._asked_at == 1 else f"{tick}#{self._asked_at}")
-        answer = self._agent.simulation.record_answer(answer, made)
+        answer = self._record(answer, made)
         self._failures = 0 if answer.skipped is None else self._failures + 1
         if self._failures >= MAX_FAILURES:
             self.use.ended = FAILURES
         return answer
+
+    def _recorded(self) -> Mapping[str, TickAnswer]:
+        """The answers that are on record, by key."""
+        return self._agent.simulation.answers()
+
+    def _brief(self, symbol: str) -> AssembledBrief:
+        """The brief that the model is shown."""
+        return self._agent.briefs.make(symbol=symbol)
+
+    def _record(self, answer: TickAnswer, made: AssembledBrief) -> TickAnswer:
+        """Puts an answer on record before it is acted on. Returns the one that counts."""
+        return self._agent.simulation.record_answer(answer, made)
 
     def _answered(self, asked: TickAnswer, made: AssembledBrief, question: ModelQuestion) -> TickAnswer:
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from memtape.core.ledger.performance_detail import GroupFigures, PerformanceDetail
-from memtape.documents.reports import parse_report, report_block
 from memtape.sim.figures import TradeRow
 from memtape.sim.report import (
     CAVEAT,
@@ -43,13 +42,6 @@ def render_markdown(report: SimReport) -> str:
         *_trades(report.closed),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
-
-
-def metrics_block(report: SimReport) -> str:
-    """Returns the metrics block of a report, which stands beside its page, so that a search finds backtests like it."""
-    page = parse_report("report.md", render_markdown(report))
-    assert page is not None
-    return report_block(page)
 
 
 def _subject(report: SimReport) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _HEADING = re.compile(r"## \d{4}-\d\d-\d\dT[0-9:.]+Z \w+ by (\S+)(?: in run (.+?))? \[([^\[\]]+)\]$")
 AUTHOR_OF_TIER = {1: "the owner", 2: "memtape", 4: "from outside"}
-UNKNOWN_AUTHOR = "unknown: not written through memtape"
+UNKNOWN_AUTHOR = "not on record"
 NOTE_TIER = 3
 
 
@@ -58,4 +58,4 @@ def _authors(tables: Tables, lines: Sequence[str], hit: SearchHit) -> Iterator[s
         elif note is not None and content_hash("\n".join(lines[at : at + size])) == note.body["content_hash"]:
             yield f"agent {agent}, run {note.body['run']}" if note.body["run"] else f"agent {agent}"
         else:
-            yield f"unknown: its heading names agent {agent}{f', run {run}' if run else ''}, and no log has it"
+            yield f"not on record: its heading names agent {agent}{f', run {run}' if run else ''}"

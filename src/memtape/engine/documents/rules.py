@@ -18,7 +18,7 @@ from memtape.core.codec import make_id, plain
 from memtape.core.items import Item
 from memtape.core.values import read
 from memtape.documents.citations import Citation, cite, content_hash, lines_of, quoted_lines
-from memtape.documents.pin_suggestions import suggest_pins
+from memtape.documents.pin_suggestions import likely_rules
 from memtape.documents.pinned_rules import find_rule_files, is_relevant, is_rule_file, may_be_pinned, section_lines
 from memtape.documents.question import parse_question
 from memtape.documents.search import search_index
@@ -128,7 +128,7 @@ class PinnedRules:
             entry for folder in folders for entry in walk(folder)
             if isinstance(entry, FileEntry) and entry.path not in whole and may_be_pinned(entry.path.removeprefix(folder.prefix))
         ]  # fmt: skip
-        return [each for each in suggest_pins(entries) if (each.path, each.section) not in parts]
+        return [each for each in likely_rules(entries) if (each.path, each.section) not in parts]
 
     def confirm(self, path: str) -> None:
         """Record that the rules of a document are as the owner wants them, also if they have become shorter."""

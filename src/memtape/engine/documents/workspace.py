@@ -22,6 +22,7 @@ from memtape.documents.filters import choose_documents
 from memtape.documents.search import SearchResult, search_index
 from memtape.documents.sources import LOG_PAGES, is_readable_folder
 from memtape.engine.documents.authors import authors_of
+from memtape.engine.documents.index_notes import index_notes
 from memtape.engine.documents.log_pages import log_page_folders, page_record
 from memtape.engine.documents.reader import DocumentReader
 from memtape.engine.documents.rules import PinnedRules
@@ -127,12 +128,14 @@ class Documents:
             # The configured slot searches by words, so no sync makes vectors; those of a static table cost little to make here.
             for scope in (SHARED_SCOPE, agent):
                 resources.documents.fill(resources.owner, scope, embedder)
-        return search_index(
+        found = search_index(
             resources.documents, question, owner=resources.owner, agent=agent, slot=chosen, embedder=embedder,
             previous=resources.embedder_by_id, limit=limit, minimum=minimum, fusion=fusion,
             only=choose_documents(types=types, path=path, since=since, until=until),
             decay=None if half_life_days is None else AgeDecay(resources.clock.now(), half_life_days),
         )  # fmt: skip
+        notes = [found.note, *index_notes(self, is_empty=not found.hits)]
+        return replace(found, note="; ".join(note for note in notes if note))
 
     def records_of(self, hits: Sequence[SearchHit]) -> list[PageRecord | None]:
         """The run or decision that each hit is about; None for those that are not on a page of the log."""

@@ -66,18 +66,26 @@ class ValidateOptions:
 
 def load_sizing(name: str) -> tuple[str, Sizing]:
     """Returns a sizing of the user: `package.module:function` or `file.py:function`."""
+    return name.rpartition(":")[2], cast(Sizing, load_function(name, "approach"))
+
+
+def load_function(name: str, argument: str) -> Callable[..., Any]:
+    """Returns a function of the user: `package.module:function` or `file.py:function`, loaded afresh from a file.
+
+    Raises Invalid, naming the argument.
+    """
     where, colon, function = name.rpartition(":")
     if not colon:
-        raise Invalid("approach", f"'{name}' names no function", "Write it like sizing.py:half_kelly or package.module:function")
+        raise Invalid(argument, f"'{name}' names no function", "Write it like sizing.py:half_kelly or package.module:function")
     try:
         if where.endswith(".py"):
             spec = spec_from_file_location(Path(where).stem, where)
             if spec is None or spec.loader is None or not Path(where).is_file():
-                raise Invalid("approach", f"there is no file {where}", "Name an existing file")
+                raise Invalid(argument, f"there is no file {where}", "Name an existing file")
             module = module_from_spec(spec)
             spec.loader.exec_module(module)
         else:
             module = import_module(where)
-        return function, cast(Sizing, getattr(module, function))
+        return cast(Callable[..., Any], getattr(module, function))
     except (ImportError, AttributeError) as error:
-        raise Invalid("approach", f"{name} cannot be loaded: {error}", "Check the module and the function") from None
+        raise Invalid(argument, f"{name} cannot be loaded: {error}", "Check the module and the function") from None

@@ -16,7 +16,7 @@ from importlib import import_module
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from memtape.compose import open_memory
 from memtape.core.codec import canonical_plain, digest, micros, moment
@@ -26,6 +26,18 @@ from memtape.errors import Invalid, MemtapeError
 from memtape.lab.validate.history import ValidatedHistory
 from memtape.lab.validate.walk import Walker, WalkTerms, engine_memory
 
+
+class NumberedPart(Protocol):
+    """A part of any study, for any process."""
+
+    @property
+    def number(self) -> int:
+        """Its place among the parts."""
+        ...
+
+
+P = TypeVar("P", bound=NumberedPart)
+Q = TypeVar("Q", bound=NumberedPart, contravariant=True)
 PART_DECISIONS = 100
 MAX_TRIES = 3
 RAY_START_SECONDS = "300"  # a busy machine needs more than the 60 that Ray waits for itself
@@ -101,6 +113,18 @@ def make_parts(history: ValidatedHistory, terms: WalkTerms) -> list[WalkPart]:
     ]  # fmt: skip
 
 
+class KeptParts(Protocol[Q]):
+    """Where finished parts are kept."""
+
+    def load(self, part: Q, /) -> dict[str, Any] | None:
+        """Returns a part that an earlier run finished."""
+        ...
+
+    def save(self, part: Q, found: Mapping[str, Any], /) -> None:
+        """Keeps a finished part."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class PartFiles:
     """Where finished parts are kept. They are found again by what they depend on: version, data and terms."""
@@ -138,14 +162,14 @@ class PartFiles:
 
 
 def run_parts(
-    parts: Sequence[WalkPart], files: PartFiles, *, engine: str = "serial", workers: int = 1, address: str | None = None,
-    on_progress: Progress | None = None, work: Callable[[WalkPart], dict[str, Any]] = walk_part,
+    parts: Sequence[P], files: KeptParts[P], *, engine: str = "serial", workers: int = 1, address: str | None = None,
+    on_progress: Progress | None = None, work: Callable[[P], dict[str, Any]],
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Returns all parts in order, those of an earlier run from their files."""
     found = {part.number: kept for part in parts if (kept := files.load(part)) is not None}
     left = [part for part in parts if part.number not in found]
 
-    def finished(part: WalkPart, result: dict[str, Any]) -> None:
+    def finished(part: P, result: dict[str, Any]) -> None:
         files.save(part, result)
         found[part.number] = result
         if on_progress is not None:
@@ -164,14 +188,14 @@ def run_parts(
 
 
 def _in_pool(
-    parts: Sequence[WalkPart], work: Callable[[WalkPart], dict[str, Any]], workers: int,
-    finished: Callable[[WalkPart, dict[str, Any]], None],
+    parts: Sequence[P], work: Callable[[P], dict[str, Any]], workers: int,
+    finished: Callable[[P, dict[str, Any]], None],
 ) -> None:  # fmt: skip
     """Does parts in processes. If one dies, a new pool does again what was not finished."""
     left, tries = {part.number: part for part in parts}, 0
     while left:
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            waiting: dict[Future[dict[str, Any]], WalkPart] = {pool.submit(work, part): part for part in left.values()}
+            waiting: dict[Future[dict[str, Any]], P] = {pool.submit(work, part): part for part in left.values()}
             try:
                 while waiting:
                     for done in wait(waiting, return_when=FIRST_COMPLETED).done:
@@ -185,8 +209,8 @@ def _in_pool(
 
 
 def _on_ray(
-    parts: Sequence[WalkPart], work: Callable[[WalkPart], dict[str, Any]], workers: int, address: str | None,
-    finished: Callable[[WalkPart, dict[str, Any]], None],
+    parts: Sequence[P], work: Callable[[P], dict[str, Any]], workers: int, address: str | None,
+    finished: Callable[[P, dict[str, Any]], None],
 ) -> None:  # fmt: skip
     """Does parts as tasks of Ray, on this machine or on the cluster at `address`. Ray repeats the task of a dead worker."""
     try:

@@ -35,7 +35,7 @@ from memtape.engine.view.situation import current_situation
 from memtape.errors import Invalid
 from memtape.lab.validate.history import HistorySource, ValidatedHistory, opened_history
 from memtape.lab.validate.options import ValidateOptions
-from memtape.lab.validate.parts import PartFiles, decision_from_json, make_parts, run_parts
+from memtape.lab.validate.parts import PartFiles, decision_from_json, make_parts, run_parts, walk_part
 from memtape.lab.validate.tables import (
     curves_json,
     data_json,
@@ -80,8 +80,9 @@ def _validated(history: ValidatedHistory, options: ValidateOptions) -> dict[str,
     parts = make_parts(history, terms)
     files = PartFiles(options.keep, canonical_plain(history.hashes))
     walked = run_parts(
-        parts, files, engine=options.engine, workers=options.workers, address=options.address, on_progress=options.on_progress
-    )
+        parts, files, engine=options.engine, workers=options.workers, address=options.address, on_progress=options.on_progress,
+        work=walk_part,
+    )  # fmt: skip
     decisions = [decision_from_json(row) for part in walked for row in part["decisions"]]
     if not decisions:
         raise Invalid("split", "no trade with a known outcome was entered after it", "Choose an earlier split")

@@ -30,6 +30,7 @@ from memtape.surfaces.cli.printing import answer, print_sentence, reporting
 from memtape.surfaces.cli.sentences import simulation_sentence
 from memtape.surfaces.cli.serving import demo, mcp, serve
 from memtape.surfaces.cli.start import doctor, imports_app, init, preview_or_import
+from memtape.surfaces.cli.trial import trial
 from memtape.surfaces.cli.validation import validate
 
 app = command_group(
@@ -181,7 +182,7 @@ def docs_reference(folder: Annotated[Path, typer.Argument(help="Folder for the p
 BY_HAND: dict[str, Callable[..., None]] = {
     "demo": demo, "init": init, "import": preview_or_import, "connect": connect, "doctor": doctor, "brief": brief, "chat": chat,
     "follow": follow, "sync": sync, "serve": serve, "mcp": mcp, "backup": backup, "restore": restore, "export": export,
-    "verify": verify, "rebuild": rebuild, "migrate": migrate, "validate": validate,
+    "verify": verify, "rebuild": rebuild, "migrate": migrate, "validate": validate, "trial": trial,
 }  # fmt: skip
 GROUPS = {
     "imports": imports_app, "lessons": lessons_app, "docs": docs_app, "cards": cards_app, "events": events_app,

@@ -17,6 +17,7 @@ from memtape.core.codec import canonical_plain, decimal_text, digest, time_text
 from memtape.core.observed import Bar, Tick
 from memtape.core.skills import Agent
 from memtape.core.values import Money, Number, Quantity, read
+from memtape.documents.reports import parse_report, report_block
 from memtape.engine import AgentMemory, Memory, Receipt
 from memtape.errors import Conflict, Invalid
 from memtape.sim.bars import read_bar_file
@@ -26,7 +27,7 @@ from memtape.sim.margin import Margin
 from memtape.sim.paper import PaperBroker
 from memtape.sim.recorded_model import NO_LIMITS, RecordedModelTrader, UseLimits
 from memtape.sim.report import SimReport, questions_csv, report_of, trades_csv
-from memtape.sim.report_markdown import metrics_block, render_markdown
+from memtape.sim.report_markdown import render_markdown
 from memtape.sim.result import SimResult
 from memtape.sim.run import BATCH_TICKS, run_simulation
 from memtape.sim.strategies import STRATEGIES
@@ -241,7 +242,8 @@ def write_report(result: SimResult, where: Path) -> dict[str, str]:
             page.write_text(text, encoding="utf-8", newline="\n")
         trades.write_text(trades_csv(report.closed), encoding="utf-8", newline="\n")
         # A search reads it, to find backtests like this one.
-        metrics.write_text(metrics_block(report), encoding="utf-8", newline="\n")
+        if (tested := parse_report("report.md", render_markdown(report))) is not None:
+            metrics.write_text(report_block(tested), encoding="utf-8", newline="\n")
         if result.model is not None:
             questions.write_text(questions_csv(result.model), encoding="utf-8", newline="\n")
     except OSError as error:

@@ -70,13 +70,18 @@ def write_validation(result: dict[str, Any], where: Path) -> dict[str, str]:
     from memtape.lab.validate.report_text import validation_markdown
     from memtape.surfaces.web.validation_report import render_validation
 
+    return write_study(where, result, render_validation(result), validation_markdown(result))
+
+
+def write_study(where: Path, result: dict[str, Any], html: str, markdown: str) -> dict[str, str]:
+    """Writes a report as a page with its data beside it, or all three forms into a folder. Returns the paths."""
     folder = where.is_dir() or not where.suffix
     if not folder and where.suffix.lower() not in (".html", ".htm"):
         raise Invalid("report", f"{where.name} is no HTML file", "Name a file that ends in .html, or a folder")
     page = where / "report.html" if folder else where
-    texts = {page: render_validation(result), page.with_suffix(".json"): json_text(result) + "\n"}
+    texts = {page: html, page.with_suffix(".json"): json_text(result) + "\n"}
     if folder:
-        texts[page.with_suffix(".md")] = validation_markdown(result)
+        texts[page.with_suffix(".md")] = markdown
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():

@@ -75,7 +75,7 @@ class SearchAnswer(Answer):
     slot: Annotated[str, Field(description="the slot that answered")]
     model: Annotated[str | None, Field(description="the embedding model used")]
     missing: Annotated[int, Field(description="passages without a vector of this model: found by words only")]
-    note: Annotated[str | None, Field(description="why another slot or model answered")]
+    note: Annotated[str | None, Field(description="what limits it: another slot answered, a folder is missing")]
 
 
 def _hit(hit: SearchHit, record: PageRecord | None, author: str) -> HitRow:
@@ -157,6 +157,7 @@ class IndexState(Answer):
     coverage: Annotated[list[CoverageRow], Field(description="how many passages have a vector, by model")]  # type: ignore[valid-type]
     pending: Annotated[PendingRow | None, Field(description="files that differ from the index; null: unknown")]  # type: ignore[valid-type]
     problems: Annotated[list[FileProblem], Field(description="files that could not be read")]
+    left_out: Annotated[dict[str, int], Field(description="files that are not indexed, by reason")]
 
 
 HealthAnswer = create_model(
@@ -176,7 +177,7 @@ def _index_state(handle: AgentMemory, *, shared: bool = False) -> IndexState:
         stale_seconds=rounded_figure(health.stale_seconds), documents=health.documents, chunks=health.chunks,
         models=list(health.models), coverage=[CoverageRow(**asdict(one)) for one in health.coverage],
         pending=None if pending is None else PendingRow(**asdict(pending)),
-        problems=[FileProblem(path=one.path, problem=one.problem) for one in health.problems],
+        problems=[FileProblem(path=one.path, problem=one.problem) for one in health.problems], left_out=dict(health.left_out),
     )  # fmt: skip
 
 
@@ -206,6 +207,7 @@ class Reindexed(Answer):
     changed: Annotated[int, Field(description="documents")]
     removed: Annotated[int, Field(description="documents")]
     problems: Annotated[list[FileProblem], Field(description="files that could not be read")]
+    left_out: Annotated[dict[str, int], Field(description="files that are not indexed, by reason")]
     suggestions: Annotated[list[SuggestionRow], Field(description="with `folder`: what looks like rules and is not pinned")]
 
 
@@ -221,6 +223,7 @@ def reindex_documents(memory: Memory, ask: Reindex, caller: Caller) -> Reindexed
     return Reindexed(
         agent=handle.agent.id, documents=done.documents, chunks=done.chunks, read=done.read, added=done.added,
         changed=done.changed, removed=done.removed, problems=[FileProblem(path=p.path, problem=p.problem) for p in done.problems],
+        left_out=dict(done.left_out),
         suggestions=suggestion_rows(handle) if ask.folder is not None and not ask.shared else [],
     )  # fmt: skip
 
@@ -301,9 +304,9 @@ def list_documents(memory: Memory, ask: ListDocuments, caller: Caller) -> Shelve
 class ReportsLike(OfAgent):
     """Which reports."""
 
-    path: Annotated[Line | None, Field(description="a report, from search_documents: those like it come first")] = None
+    path: Annotated[Line | None, Field(description="a report: those like it come first")] = None
     where: Annotated[
-        list[Line], Field(max_length=16, description="conditions, all exact: win_rate > 0.5, n = 20, symbol = BTC, strategy = x")
+        list[Line], Field(max_length=16, description="exact conditions: win_rate > 0.5, n = 20, symbol = BTC")
     ] = Field(default_factory=list)
     limit: Annotated[int, Field(ge=1, le=100, description="how many")] = 10
 
@@ -332,7 +335,7 @@ class ReportsAnswer(Answer):
 
 @operation(writes=False, columns=("path", "likeness", "alike_in", "strategy", "parameters", "symbols"))
 def find_similar_reports(memory: Memory, ask: ReportsLike, caller: Caller) -> ReportsAnswer:
-    """Find backtest reports like this one, by strategy, parameters, symbols, period and metrics, or by conditions."""
+    """Find backtest reports of any engine like this one, or by conditions on metrics and parameters."""
     handle = agent_of(memory, ask)
     if ask.path is None and not ask.where:
         raise Invalid("path", "is missing, and there is no condition", "Name a report, or conditions like win_rate > 0.5")

@@ -45,15 +45,19 @@ class IntervalMark(NamedTuple):
     text: str
 
 
-def render_validation(result: Mapping[str, Any]) -> str:
-    """Returns the result of a validation as one HTML page. The same result gives the same bytes."""
-    pages = Environment(
+def study_pages() -> Environment:
+    """Returns the templates of the reports of studies."""
+    return Environment(
         loader=PackageLoader("memtape.surfaces.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
+
+
+def render_validation(result: Mapping[str, Any]) -> str:
+    """Returns the result of a validation as one HTML page. The same result gives the same bytes."""
     approaches = [approach_title(name) for name in result["own_risk"]]
     marks, zero = difference_marks(result)
-    return pages.get_template("validation_report.html").render(
+    return study_pages().get_template("validation_report.html").render(
         result=result, text=report_text, title=report_text.report_title(result), approaches=approaches, box_width=BOX_WIDTH,
         height=CHART_HEIGHT, equity=equity_lines(result), rolling=rolling_chart(result), marks=marks, zero=zero,
         calibration=calibration_chart(result), equity_rows=equity_rows(result), rolling_rows=rolling_rows(result),

@@ -1,0 +1,1 @@
+"""`memtape trial`: the same decision maker on the same bars without memory, with memory, and with a placebo."""
