@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-MIN_SHARED = 0.85  # of the words of two passages that are nearly identical
+MIN_SHARED = 0.8  # of the words of two passages that are nearly identical
 MIN_WORDS = 8  # shorter passages differ by what few words they have
 
 Item = TypeVar("Item")

@@ -39,11 +39,11 @@ class SearchDocuments(OfAgent):
     types: Annotated[list[Label], Field(max_length=16, description="only these source types; default: all")] = Field(
         default_factory=list
     )
-    path: Annotated[Line | None, Field(description="only this file or folder, or a pattern with *")] = None
-    since: Annotated[Time | None, Field(description="only documents from then on: date in the path, else of the file")] = None
-    until: Annotated[Time | None, Field(description="only documents up to then")] = None
+    path: Annotated[Line | None, Field(description="file, folder or pattern")] = None
+    since: Annotated[Time | None, Field(description="by date in path, else of file")] = None
+    until: Annotated[Time | None, Field(description="included")] = None
     half_life_days: Annotated[
-        float | None, Field(gt=0, le=36_500, description="a journal entry, log or note so old counts half; rules never fade")
+        float | None, Field(gt=0, le=36_500, description="notes so old count half, not rules")
     ] = None
     min_score: Annotated[float, Field(ge=0, le=1, description="minimum score")] = 0.0
 
