@@ -251,7 +251,7 @@ class CitationAnswer(Answer):
 
 @operation(writes=False)
 def verify_citation(memory: Memory, ask: VerifyCitation, caller: Caller) -> CitationAnswer:
-    """Check whether cited lines are unchanged: valid, moved (with the new path and lines), changed or gone."""
+    """Check whether cited lines are unchanged: valid, moved (where to), changed or gone."""
     cited = Citation(ask.path, ask.start_line, ask.end_line, ask.content_hash, ask.quoted)
     found = agent_of(memory, ask).documents.verify_citation(cited)
     return CitationAnswer(
@@ -306,7 +306,7 @@ class ReportsLike(OfAgent):
 
     path: Annotated[Line | None, Field(description="a report: those like it come first")] = None
     where: Annotated[
-        list[Line], Field(max_length=16, description="exact conditions: win_rate > 0.5, n = 20, symbol = BTC")
+        list[Line], Field(max_length=16, description="exact conditions, like win_rate > 0.5")
     ] = Field(default_factory=list)
     limit: Annotated[int, Field(ge=1, le=100, description="how many")] = 10
 
@@ -335,7 +335,7 @@ class ReportsAnswer(Answer):
 
 @operation(writes=False, columns=("path", "likeness", "alike_in", "strategy", "parameters", "symbols"))
 def find_similar_reports(memory: Memory, ask: ReportsLike, caller: Caller) -> ReportsAnswer:
-    """Find backtest reports of any engine like this one, or by conditions on metrics and parameters."""
+    """Find backtest reports like this one, or by conditions on metrics."""
     handle = agent_of(memory, ask)
     if ask.path is None and not ask.where:
         raise Invalid("path", "is missing, and there is no condition", "Name a report, or conditions like win_rate > 0.5")
