@@ -10,7 +10,6 @@ placebo is shuffled, and the sampling of a model, which is asked afresh. Within 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -35,7 +34,7 @@ from memtape.lab.trial.deciders import DeciderName
 from memtape.lab.trial.options import MAX_LATER_START, TrialOptions
 from memtape.lab.trial.tables import arm_table, cost_table, curves_of, said_table, seed_table
 from memtape.lab.trial.words import trial_sentence
-from memtape.lab.validate.parts import run_parts
+from memtape.lab.validate.parts import load_kept, run_parts, save_kept
 from memtape.lab.validate.tables import json_numbers
 from memtape.sim.bars import BarFile, bars_hash, read_bar_file
 from memtape.sim.recorded_model import UseLimits
@@ -62,22 +61,11 @@ class TrialFiles:
 
     def load(self, part: TrialPart) -> dict[str, Any] | None:
         """Returns a run that was finished earlier."""
-        path = self.path(part)
-        if path is None or not path.is_file():
-            return None
-        try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
-            return None  # written in part when the trial was interrupted
-        return found | {"number": part.number}
+        return load_kept(self.path(part), part.number)
 
     def save(self, part: TrialPart, found: Mapping[str, Any]) -> None:
         """Keeps a finished run."""
-        if (path := self.path(part)) is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            fresh = path.with_suffix(".new")
-            fresh.write_text(json.dumps(found), encoding="utf-8")
-            fresh.replace(path)
+        save_kept(self.path(part), found)
 
 
 def run_trial(options: TrialOptions) -> dict[str, Any]:

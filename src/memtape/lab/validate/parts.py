@@ -143,22 +143,31 @@ class PartFiles:
 
     def load(self, part: WalkPart) -> dict[str, Any] | None:
         """Returns a part that an earlier run finished."""
-        path = self._path(part)
-        if path is None or not path.is_file():
-            return None
-        try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
-            return None  # written in part when the run was interrupted
-        return found | {"number": part.number}
+        return load_kept(self._path(part), part.number)
 
     def save(self, part: WalkPart, found: Mapping[str, Any]) -> None:
         """Keeps a finished part."""
-        if (path := self._path(part)) is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            fresh = path.with_suffix(".new")
-            fresh.write_text(json.dumps(found), encoding="utf-8")
-            fresh.replace(path)
+        save_kept(self._path(part), found)
+
+
+def load_kept(path: Path | None, number: int) -> dict[str, Any] | None:
+    """Returns a finished part from its file; None if there is none, or one that was written in part."""
+    if path is None or not path.is_file():
+        return None
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return None
+    return found | {"number": number}
+
+
+def save_kept(path: Path | None, found: Mapping[str, Any]) -> None:
+    """Writes a finished part, whole or not at all."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps(found), encoding="utf-8")
+        fresh.replace(path)
 
 
 def run_parts(
