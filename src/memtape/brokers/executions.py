@@ -16,7 +16,7 @@ from memtape.brokers.identity import RowContent, row_ids
 from memtape.brokers.importer import FoundRow, ImportProblem
 from memtape.brokers.mapped_table import MappedTable
 from memtape.brokers.roundtrips import MAX_LABEL_CHARS, MAX_NOTE_CHARS, PROGRESS_ROWS, tag_list
-from memtape.brokers.row_kinds import fill_rows
+from memtape.brokers.row_kinds import rows_of_fills
 from memtape.brokers.sides import BUY, NEITHER, SELL, SideWords
 from memtape.brokers.texts import exit_trigger
 from memtape.core.codec import micros
@@ -76,7 +76,7 @@ def _execution_rows(table: MappedTable) -> Iterator[_ExecutionRow]:
         "multiplier": table.numbers("multiplier"),
     }
     names = list(columns)
-    executed = [done and fill for done, fill in zip(_executed_rows(table), fill_rows(table), strict=True)]
+    executed = [done and fill for done, fill in zip(_executed_rows(table), rows_of_fills(table), strict=True)]
     currencies = table.cells("fee_currency") if "fee_currency" in table else None
     for row, values in enumerate(zip(*columns.values(), strict=True)):
         symbol, side, t, qty, px, fee, multiplier = values

@@ -13,7 +13,7 @@ NOT_FILLS = frozenset({
 _ORDERS, _EXECUTIONS = frozenset({"order", "orders"}), frozenset({"execution", "executions", "trade", "trades"})
 
 
-def fill_rows(table: MappedTable) -> list[bool]:
+def rows_of_fills(table: MappedTable) -> list[bool]:
     """Returns which rows are fills, and counts the others."""
     found = [True] * len(table)
     for at, name in enumerate(table.source.header):

@@ -331,7 +331,8 @@ class _CountedSignals:
         n = np.bincount(block[chosen], minlength=size)
         wins = np.bincount(block[chosen], self._confirmed[chosen], size).astype(np.int64)
         parts = ((n > 0).astype(np.int64), n * n, n * wins, wins * wins)
-        return _AroundBlocks(n, wins, *(part.reshape(self._n_segments, BLOCKS).sum(axis=1) for part in parts), block)
+        occupied, nn, nw, ww = (part.reshape(self._n_segments, BLOCKS).sum(axis=1) for part in parts)
+        return _AroundBlocks(n, wins, occupied, nn, nw, ww, block)
 
     def by(self, code: Whole, chosen: Whole, size: int, around: _AroundBlocks, parts: int) -> list[tuple[int, Tally]]:
         """The tallies of the chosen signals by their code, for each code that occurs; `parts` codes belong to one segment."""

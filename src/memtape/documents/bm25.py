@@ -4,7 +4,7 @@ FTS5's own `bm25()` counts the words of one table; this scores rows of several t
 the question and are near each other in the passage count like a further word: the nearer and the more often, the more
 (Rasolofo & Savoy 2003).
 
->>> round(nearness([[3, 40]], [[4, 90]]), 3), nearness([[3]], [[30]])
+>>> round(times_near([[3, 40]], [[4, 90]]), 3), times_near([[3]], [[30]])
 (1.0, 0.0)
 """
 
@@ -40,7 +40,7 @@ def term_weight(rows: int, rows_with_term: int) -> float:
     return math.log1p((rows - rows_with_term + 0.5) / (rows_with_term + 0.5))
 
 
-def nearness(first: Sequence[Sequence[int]], second: Sequence[Sequence[int]]) -> float:
+def times_near(first: Sequence[Sequence[int]], second: Sequence[Sequence[int]]) -> float:
     """Returns how often two words are near each other: 1 for each time that they touch, less for each time farther apart.
 
     Each word is given by its positions in each column.
@@ -72,7 +72,7 @@ def passage_score(api: apsw.FTS5ExtensionApi, /, *arguments: Any) -> float:
         if count:
             total += weight * count * (K1 + 1) / (count + length_penalty)
     for first, second in weights.pairs:
-        if counts[first] and counts[second] and (near := nearness(places[first], places[second])):
+        if counts[first] and counts[second] and (near := times_near(places[first], places[second])):
             weight = NEARNESS_WEIGHT * min(weights.terms[first], weights.terms[second])
             total += weight * near * (K1 + 1) / (near + length_penalty)
     return total

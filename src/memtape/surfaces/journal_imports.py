@@ -41,6 +41,7 @@ def import_journal(
     new, duplicates = handle.imports.preview(values) if handle else (len(values), 0)
     answer = {
         "format": name, "kind": result.kind, "rows": result.rows, "fills": 0, "trades": len(values),
+        "counts": {"trades": len(values), "beliefs": len(statements.beliefs), "plans": len(statements.plans)},
         "beliefs": len(statements.beliefs), "plans": len(statements.plans), "new": new, "duplicates": duplicates,
         "problems": listed_problems(result.problems),
         "totals": totals_json(_claimed_totals(claims)),

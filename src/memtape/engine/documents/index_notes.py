@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from memtape.core.codec import time_text
-from memtape.documents.sources import folder_problem
-
-if TYPE_CHECKING:
-    from memtape.engine.documents.workspace import Documents
+from memtape.documents.index import IndexHealth, PendingFiles
+from memtape.documents.sources import DocumentFolder, folder_problem
 
 MAX_DOCUMENTS_LOOKED_AT = 2_000  # of a larger workspace a search does not look at the files
 STALE_SECONDS = 86_400.0
 
 
-def index_notes(documents: Documents, *, is_empty: bool) -> Iterator[str]:
+class IndexedDocuments(Protocol):
+    """Documents with an index, their own and the shared ones."""
+
+    def health(self, *, shared: bool = False) -> IndexHealth: ...
+    def folders(self, *, shared: bool = False) -> Sequence[DocumentFolder]: ...
+    def pending(self, *, shared: bool = False) -> PendingFiles | None: ...
+
+
+def index_notes(documents: IndexedDocuments, *, is_empty: bool) -> Iterator[str]:
     """Yields the notes for a search; `is_empty`: it found nothing."""
     for shared in (False, True):
         health = documents.health(shared=shared)
