@@ -80,6 +80,17 @@ def test_a_stated_r_that_contradicts_the_result_in_money_is_refused(memory: Memo
     assert refused.value.field == "pnl_r"
 
 
+def test_a_trade_that_lost_money_is_a_loss_even_if_its_price_rose(memory: Memory) -> None:
+    for i in range(4):
+        entry = NOON - timedelta(hours=12 * (5 - i))
+        ask(memory, "remember_trade", symbol="BTC", direction="long", entry_price=100, exit_price=101, pnl=-8,
+            context={"atr_h1": 2}, entry_at=entry.isoformat(), exit_at=(entry + timedelta(hours=1)).isoformat(),
+            backfill=True)  # fmt: skip
+    answer = ask(memory, "recall_memories", symbol="BTC", context={})
+    assert answer["warnings"] and answer["unit"] == "typical losses of $8.00"
+    assert (answer["evidence"]["win_rate"], answer["evidence"]["mean_r"]) == (0.0, -1.0)
+
+
 def test_an_empty_page_of_trades_says_which_label_no_memory_has(memory: Memory) -> None:
     given_claims_of_r_alone(memory)
     assert ask(memory, "get_trades", volatility="High")["notes"] == ["no memory has a volatility"]

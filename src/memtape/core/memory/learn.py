@@ -153,7 +153,9 @@ def proxy_risk(trade: Trade, atr: float | None) -> tuple[float, float] | None:
         return risk, float(trade.net_pnl_usd) / risk
     if trade.exit_price is not None:
         side = 1 if trade.side == "long" else -1
-        return ATR_PER_R * atr, side * float(trade.exit_price - trade.entry_price) / (ATR_PER_R * atr)
+        r = side * float(trade.exit_price - trade.entry_price) / (ATR_PER_R * atr)
+        # A trade that lost money is no win, even if its price rose: costs, or a partial exit, may have taken more. Money decides.
+        return None if (_number(trade.net_pnl_usd) or 0.0) * r < 0 else (ATR_PER_R * atr, r)
     return None
 
 
