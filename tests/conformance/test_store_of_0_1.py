@@ -337,9 +337,13 @@ def test_documents_beside_the_books_of_0_1_are_found_in_the_same_lines(
     for name, data, answer in recorded["documents"]:
         found = ask(memory, name, with_folder(data, FOLDER, folder))
         if answer is not None:
-            # Tokens are estimated in another way since. Passages are scored in another way, and nearly equal ones stand behind.
+            # Nearly equal passages stand behind others since.
             was, now = (without_figures(in_order_of_paths(each)) for each in (answer, with_folder(found, folder, FOLDER)))
             assert_same(was, now, f"{name} {json.dumps(data)}")
+
+
+# Tokens are estimated, and passages are scored and explained, in another way since.
+NEW_WORDS = frozenset(("tokens", "score", "source", "reason"))
 
 
 def in_order_of_paths(answer: dict[str, Any]) -> dict[str, Any]:
@@ -350,9 +354,9 @@ def in_order_of_paths(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_figures(answer: Any) -> Any:
-    """An answer without its numbers of tokens and the scores of passages."""
+    """An answer without what is computed or worded in another way since."""
     if isinstance(answer, list):
         return [without_figures(each) for each in answer]
     if isinstance(answer, dict):
-        return {name: without_figures(value) for name, value in answer.items() if name not in ("tokens", "score")}
+        return {name: without_figures(value) for name, value in answer.items() if name not in NEW_WORDS}
     return answer
