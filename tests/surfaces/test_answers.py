@@ -37,7 +37,8 @@ def recorded() -> dict[str, list[Any]]:
 NEWER = {
     *Trade._fields[Trade._fields.index("exit_item") :], "closed", "open", "all",
     "n_known", "open_n", "open_realized_pnl_usd", "open_fees_usd", "open_funding_usd", "open_net_pnl_usd", "your_exposure", "unit", "n_trades",
-    "chosen_by", "difference", "difference_90",
+    "chosen_by", "difference", "difference_90", "alike_in", "engine", "metrics", "parameters", "period", "now_path", "left_out",
+    "missing", "last_seen", "state", "author", "path",
 }  # fmt: skip
 
 
@@ -81,8 +82,8 @@ def test_only_free_forms_are_objects_without_fields():
         for name, known in all_operations().items()
         for place in objects_without_fields(result_schema(known), name)
     }
-    # Figures of a report, a recalled plan, parameters of a plan, the input of a tool, a JSON schema.
-    assert bare == {"figures", "memory", "parameters", "input", "answer_schema", "changes"}
+    # A recalled plan, parameters of a plan, the input of a tool, a JSON schema.
+    assert bare == {"memory", "parameters", "input", "answer_schema", "changes"}
 
 
 @dataclass(frozen=True)

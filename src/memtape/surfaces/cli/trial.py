@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from memtape.core.values import Money, read
 from memtape.surfaces.cli.options import Db, Json, Owner, open_store, progress
 from memtape.surfaces.cli.printing import answer, print_sentence, reporting
 from memtape.surfaces.cli.validation import write_study
@@ -21,7 +20,7 @@ def trial(
         str, typer.Option("--strategy", help="A rule, FILE.py:FUNCTION, or a model like openai/gpt-5-mini.")
     ] = "breakout_with_memory",
     arms: Annotated[str, typer.Option("--arms", help="Of off, on, shuffled, lessons-only.")] = "off,on,shuffled",
-    seeds: Annotated[int, typer.Option("--seeds", help="Runs of each arm; each begins elsewhere and shuffles anew.")] = 3,
+    seeds: Annotated[int, typer.Option("--seeds", help="Runs of each arm; each begins at another bar, with another shuffle.")] = 3,
     symbol: Annotated[str | None, typer.Option(help="Symbol of a file without one.")] = None,
     fee_bps: Annotated[str, typer.Option(help="Fee of a fill, in basis points.")] = "5",
     slippage_bps: Annotated[str, typer.Option(help="Slippage of market and stop orders, in basis points.")] = "2",
@@ -44,6 +43,7 @@ def trial(
     """Run a decision maker with memory, without it and with a placebo, and say whether memory helped."""
     with reporting(as_json):
         from memtape.core.trial.arms import read_arms
+        from memtape.core.values import Money, read
         from memtape.lab.trial.options import TrialOptions
         from memtape.lab.trial.report_text import trial_markdown, trial_name
         from memtape.lab.trial.study import run_trial
