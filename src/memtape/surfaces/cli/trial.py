@@ -20,7 +20,7 @@ def trial(
         str, typer.Option("--strategy", help="A rule, FILE.py:FUNCTION, or a model like openai/gpt-5-mini.")
     ] = "breakout_with_memory",
     arms: Annotated[str, typer.Option("--arms", help="Of off, on, shuffled, lessons-only.")] = "off,on,shuffled",
-    seeds: Annotated[int, typer.Option("--seeds", help="Runs of each arm; each begins at another bar, with another shuffle.")] = 3,
+    seeds: Annotated[int, typer.Option("--seeds", help="Runs of each arm; each from another bar, shuffled differently.")] = 3,
     symbol: Annotated[str | None, typer.Option(help="Symbol of a file without one.")] = None,
     fee_bps: Annotated[str, typer.Option(help="Fee of a fill, in basis points.")] = "5",
     slippage_bps: Annotated[str, typer.Option(help="Slippage of market and stop orders, in basis points.")] = "2",
