@@ -172,8 +172,9 @@ class Briefs:
             return documents_of_receipt(reader, rules_seen(view.items), words, question.passages)
         wanted = inputs.skill.context.memory.enabled and not question.without_memory and bool(words)
         return documents_now(
-            reader, rules_seen(view.items), words, symbol, passages=wanted, simulated=view.agent.mode == "sim"
-        )
+            reader, rules_seen(view.items, reader.rules_recorded), words, symbol, passages=wanted,
+            simulated=view.agent.mode == "sim",
+        )  # fmt: skip
 
     # ---- what was shown ----------------------------------------------------------------------------------------------
 

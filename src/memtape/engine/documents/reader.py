@@ -24,6 +24,7 @@ from memtape.store.tables import Tables
 
 if TYPE_CHECKING:
     from memtape.core.brief.inputs import RuleState
+    from memtape.core.items import StoredItem
     from memtape.documents.citations import Citation, CitationVerdict
     from memtape.documents.document_list import DocumentGroup
     from memtape.documents.sources import DocumentFolder
@@ -47,10 +48,20 @@ class DocumentReader:
         return folders_in(Tables(self.tables.session, self.tables.owner, OWNER_STREAM))
 
     @cached_property
+    def _rule_items(self) -> list[StoredItem]:
+        # One statement: a brief runs at most 45.
+        return self.tables.items_of(("pin", "rules_seen"), EVERYTHING)
+
+    @property
+    def rules_recorded(self) -> list[StoredItem]:
+        """The sizes that pinned rules have had, in the order in which they were recorded."""
+        return [item for item in self._rule_items if item.kind == "rules_seen"]
+
+    @cached_property
     def stated_pins(self) -> dict[Place, bool]:
         """What was pinned and unpinned, in the order in which each was last stated."""
         stated: dict[Place, bool] = {}
-        for item in sorted(self.tables.items("pin", EVERYTHING), key=lambda item: item.seq):
+        for item in (item for item in self._rule_items if item.kind == "pin"):
             place = (str(item.body["path"]), item.body["section"])
             stated.pop(place, None)
             stated[place] = bool(item.body["pinned"])

@@ -63,10 +63,13 @@ def text_size(text: str) -> tuple[int, int]:
     return len(lines), sum(len("".join(line.split())) for line in lines)
 
 
-def rules_seen(items: ItemReader) -> dict[Place, SeenRule]:
-    """Returns how each pinned document and section was when it was last there whole."""
+def rules_seen(items: ItemReader, recorded: Sequence[StoredItem] | None = None) -> dict[Place, SeenRule]:
+    """Returns how each pinned document and section was when it was last there whole.
+
+    `recorded` are the items of kind `rules_seen`, if they were read already.
+    """
     seen: dict[Place, SeenRule] = {}
-    for item in sorted(items("rules_seen"), key=lambda item: item.seq):
+    for item in sorted(items("rules_seen") if recorded is None else recorded, key=lambda item: item.seq):
         place = str(item.body["path"]), item.body["section"]
         seen[place] = SeenRule(item.known_at, int(item.body["lines"]), int(item.body["signs"]), item.seq)
     for shown in items("shown", newest=True, limit=1):
