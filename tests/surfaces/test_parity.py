@@ -277,7 +277,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "verify_citation": ({"agent": "diary", "path": "a.md", "start_line": 0, "end_line": 1, "content_hash": "x"}, "start_line"),
     "find_similar_reports": ({"agent": "diary", "path": "journal/may.md"}, "path"),
     "index_health": ({"agent": "nobody"}, "agent"),
-    "append_note": ({"agent": "diary", "kind": "note", "text": "x", "path": "../secret.md"}, "path"),
+    "append_note": ({"agent": "diary", "kind": "note", "text": "x", "path": "../secret.md", "run": "r1"}, "path"),
     "list_notes": ({"agent": "diary", "limit": 0}, "limit"),
     "propose_edit": ({"agent": "diary", "path": "journal/may.md", "old": "nowhere", "new": "x", "reason": "x"}, "old"),
     "list_proposals": ({"agent": "diary", "status": "open"}, "status"),
