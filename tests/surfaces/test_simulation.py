@@ -276,7 +276,7 @@ def test_a_finished_run_that_is_run_again_asks_nothing_and_gives_the_same_figure
     assert requests == [] and contents(memory) == before
     rebuild_store(memory)
     assert play(renamed, Fails(500), memory=memory)[2] == [] and verify_store(memory).ok, "also after a rebuild"
-    files = ("report", "trades_file", "questions_file")
+    files = ("report", "trades_file", "questions_file", "metrics_file")
     assert {k: v for k, v in again.items() if k not in files} == {k: v for k, v in found.items() if k not in files}
     assert (tmp_path / "a.md").read_bytes() == (tmp_path / "b.md").read_bytes()
 

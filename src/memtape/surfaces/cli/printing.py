@@ -18,7 +18,7 @@ from memtape.surfaces.cli.tables import cell_text, column_names, printable, shor
 from memtape.surfaces.translate import EVERY_TABLE, Columns, error_report, json_text, problem
 
 INDENT = "  "
-MAX_GROUPS = 20  # rows of a table of groups: an account may have traded a thousand symbols
+MAX_GROUPS = 24  # rows of a table of groups: all hours of a day, and not the thousand symbols that an account may have traded
 MAX_JOINED = 10  # values of an object that stand on one line
 QUIET_WHEN_EMPTY = ("notes", "problems", "warnings")  # lists of which one only says something if there is something
 
