@@ -188,10 +188,16 @@ def walk(source: DocumentFolder) -> Iterator[FileEntry | SkippedFile]:
         yield SkippedFile(reserved, f"{files:,} files named like memtape's own pages are not indexed: rename their folder")
 
 
+def _is_statistics(path: str) -> bool:
+    """Returns True if a table or page is called like a report of a backtest."""
+    name = PurePosixPath(path)
+    return name.suffix.lower() in STATISTICS_SUFFIXES and bool(_STATISTICS.search(name.stem.lower()))
+
+
 def _is_indexed(path: str, kind: str) -> bool:
     suffix = PurePosixPath(path).suffix.lower()
     if suffix in STATISTICS_SUFFIXES:
-        return kind == "report" and bool(_STATISTICS.search(PurePosixPath(path).stem.lower()))
+        return kind == "report" and _is_statistics(path)
     return suffix in TEXT_SUFFIXES or (suffix in RECORD_SUFFIXES and kind in ("transcript", "decision", "report"))
 
 
@@ -267,7 +273,8 @@ def affects_index(name: str) -> bool:
     [True, True, True, False, False, False]
     """
     suffix = PurePosixPath(name).suffix.lower()
-    return name == VENV_MARKER or (not name.startswith(".") and suffix in TEXT_SUFFIXES | RECORD_SUFFIXES | STATISTICS_SUFFIXES)
+    is_read = suffix in TEXT_SUFFIXES | RECORD_SUFFIXES or _is_statistics(name)
+    return name == VENV_MARKER or (not name.startswith(".") and is_read)
 
 
 def _file_entry(entry: os.DirEntry[str], path: str, kind: str, tier: int) -> FileEntry | SkippedFile | None:
