@@ -87,8 +87,8 @@ def test_a_page_that_mentions_metrics_is_no_report():
     assert parse_report("reports/x.json", '{"a": [1, 2]}') is None
 
 
-# What each sample states. Those of backtesting.py, vectorbt and QuantStats were written by these packages on a random walk; that of
-# freqtrade has the fields that its documentation lists.
+# What each sample states. Those of backtesting.py and QuantStats were written by these packages on a random walk (the page of QuantStats
+# is shortened); that of freqtrade was written by hand, and no export of freqtrade was at hand to compare it with.
 STATED = {
     "backtesting_stats.txt": ("backtesting.py", "SmaCross", {"n1": 8}, 0.4444444, 0.1766718, "2021-05-14"),
     "backtesting_stats.csv": ("backtesting.py", "SmaCross", {"n1": 8, "n2": 30}, 0.4444444, 0.1766718, "2021-05-14"),
