@@ -41,7 +41,8 @@ def test_a_planted_loss_is_the_worst_group_and_worse_than_luck_explains():
     assert (worst.label, worst.n, worst.verdict) == ("SOL", len(inside), "worse")
     assert worst.net_usd == sum(nets[trade.id] for trade in inside)
     assert worst.mean_r == pytest.approx(sum(trade.pnl_r for trade in inside) / len(inside))
-    assert worst.said == f"worse than luck explains (p {100 * worst.p_value:.1f} %, {found.tested} groups tested)"
+    assert worst.p_value is not None and worst.p_value < 0.001
+    assert worst.said == f"worse than luck explains (p under 0.1 %, {found.tested} groups tested)"
     assert found.unit.source == "stop" and found.net_usd == sum(nets.values())
 
 
