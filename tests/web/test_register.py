@@ -25,7 +25,8 @@ def test_the_navigation_follows_the_order_that_pages_state() -> None:
         and len(names) == 12
     )
     assert {name: [link.name for link in links] for name, links in found.below.items()} == {
-        "Overview": ["Overview", "Performance", "Losses"], "Documents": ["Documents", "Its own notes", "Reports", "Index"],
+        "Overview": ["Overview", "Performance", "Losses"],
+        "Documents": ["Documents", "Rules", "Its own notes", "Reports", "Index"],
     }  # fmt: skip
 
 

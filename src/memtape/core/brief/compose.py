@@ -62,6 +62,7 @@ BETWEEN = "\n\n"
 MARKS: dict[Role, str] = {"system": "=== system ===", "user": "=== user ==="}
 _STABLE = frozenset({"header", "footer", *(spec.name for spec in SECTIONS if spec.stable)})
 _BY_OWNER = frozenset(spec.name for spec in SECTIONS if spec.by_owner)
+_OWNERS_TEXT = _BY_OWNER | {"strategy"}
 
 
 def compose_brief(
@@ -91,7 +92,7 @@ def compose_brief(
         ),
         citations=tuple(_citations(whole)), tokens=tokens, counted_by=ESTIMATE if count is None else counted_by,
         digest=digest(text), budget=budget, frame=_frame(inputs, whole),
-        warnings=_warnings(wanted, fitted, tokens, budget, inputs.rule_problems),
+        warnings=_warnings(wanted, fitted, tokens, budget, inputs.rule_problems, measure),
     )  # fmt: skip
 
 
@@ -170,8 +171,9 @@ def _citations(whole: Sequence[BriefSection]) -> Iterator[LineSource]:
 
 
 def _warnings(
-    wanted: Sequence[BriefSection], fitted: Sequence[BriefSection], tokens: int, budget: int, missing: Sequence[RuleProblem]
-) -> tuple[str, ...]:
+    wanted: Sequence[BriefSection], fitted: Sequence[BriefSection], tokens: int, budget: int, missing: Sequence[RuleProblem],
+    count: Count,
+) -> tuple[str, ...]:  # fmt: skip
     """Returns what the sender of the brief should know: rules that the agent does not get, a broken budget, a costly length."""
     warnings = [problem_text(each) for each in missing]
     warnings += [
@@ -185,6 +187,9 @@ def _warnings(
     left |= {each.name: len(each.lines) + each.left_out for each in wanted if each.name not in {one.name for one in fitted}}
     if left:
         warnings.append(f"Lines left out for want of room: {', '.join(f'{name} {n}' for name, n in sorted(left.items()))}")
-    if tokens > WARN_TOKENS:
-        warnings.append(f"{tokens:,} tokens, more than {WARN_TOKENS:,}: each run pays for them")
+    # Strategy, rules and passages are the owner's own words, and are not counted.
+    if tokens - sum(count(each.text) for each in fitted if each.name in _OWNERS_TEXT) > WARN_TOKENS:
+        warnings.append(
+            f"{tokens:,} tokens, more than {WARN_TOKENS:,} besides strategy, rules and documents: each run pays for them"
+        )
     return tuple(warnings)
