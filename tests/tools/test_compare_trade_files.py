@@ -16,7 +16,8 @@ def test_a_profit_that_the_prices_do_not_give_is_named_with_its_symbol(tmp_path:
         "Date,Ticker,Shares Bought,Buy Price,PnL,Shares Sold,Sell Price\n"
         "2026-06-01,A,2,10,0,,\n2026-06-02,A,,,5,2,12\n2026-06-01,B,1,10,0,,\n2026-06-02,B,,,1,1,11\n"
     )
-    assert compare(path, "UTC") == ("log.csv", "4", "2", "5", "6", "-1", "sum of PnL; by name: A -1.00")
+    why = "sum of PnL; by name: A -1.00; 1 rows: the file states a profit of 5 for A, its fills give 4"
+    assert compare(path, "UTC") == ("log.csv", "4", "2", "5", "6", "-1", why)
 
 
 def test_a_file_that_agrees_with_itself_has_no_difference(tmp_path: Path) -> None:
