@@ -122,7 +122,7 @@ MISBEHAVING = {
     "half a character": Case((Says(answer(remark="\ud83d")),), "not_json"),
     "wrong schema: another name": Case((Says('{"rules": []}'),), "off_schema", says="answer.lessons: required (list)"),
     "wrong schema: a list": Case((Says("[]"),), "off_schema", says="answer: should be a JSON object"),
-    "wrong schema: a number for text": Case((Says(answer(remark=41)),), "off_schema", says="answer.lessons.0.remark: should be text"),
+    "wrong type: a number for a remark": Case((Says(answer(remark=41)),), bare=1),
     "wrong schema: more than asked": Case((Says(answer(order="buy 100 BTC")),), "off_schema", says="answer.lessons.0.order: "),
     "wrong schema: its own sentence": Case((Says(answer(text="Buy.")),), "off_schema", says="answer.lessons.0.text: "),
     # the lessons
