@@ -53,7 +53,7 @@ def test_entries_that_wait_count_too() -> None:
 
 def test_a_part_without_a_stop_cannot_be_told() -> None:
     code, note = judged(replace(ENTRY, qty=D(1)), replace(HELD, stops={"BTC": ((D(9), D(96)),)}))
-    assert (code, note) == ("R1_NO_STOP", "A part of the position in BTC has no stop, so its risk cannot be told.")
+    assert (code, note) == ("R1_NO_STOP", "A part of the position in BTC has no stop, so its risk is unknown.")
 
 
 def test_turning_a_position_counts_only_what_is_opened() -> None:

@@ -102,11 +102,11 @@ def _risk(text: str) -> list[LimitRule] | None:
 
     def rule(case: OrderCase) -> tuple[str, str] | None:
         if case.own_risk is None:
-            return NO_STOP, "Without a stop the risk of the trade cannot be told."
+            return NO_STOP, "Without a stop the risk of the trade is unknown."
         # Otherwise a position could grow beyond the limit by one small order after another.
         risk, most = case.account.risk(case.order), limit.of(case.account.equity)
         if risk is None:
-            return NO_STOP, f"A part of the position in {case.order.symbol} has no stop, so its risk cannot be told."
+            return NO_STOP, f"A part of the position in {case.order.symbol} has no stop, so its risk is unknown."
         if risk <= most:
             return None
         what = "The stop" if risk == case.own_risk else "With what is held or waits to be filled, the stops"

@@ -31,12 +31,12 @@ def index(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder.")],
     agent: AgentName = "main",
     shared: Annotated[bool, typer.Option("--shared", help="Share it with all agents: playbooks, runbooks.")] = False,
-    anew: Annotated[bool, typer.Option("--anew", help="Read every file again.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Read every file again.")] = False,
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Add a folder to an agent's documents and index it. Unchanged files are not read again."""
     with reporting(as_json), open_store(db, owner) as memory:
-        question = {"agent": agent, "folder": str(folder.absolute()), "shared": shared, "anew": anew}
+        question = {"agent": agent, "folder": str(folder.absolute()), "shared": shared, "rebuild": rebuild}
         print_operation(memory, "reindex_documents", question, as_json)
 
 
@@ -48,7 +48,7 @@ def reindex(
 ) -> None:  # fmt: skip
     """Rebuild the index from the files."""
     with reporting(as_json), open_store(db, owner) as memory:
-        print_operation(memory, "reindex_documents", {"agent": agent, "shared": shared, "anew": True}, as_json)
+        print_operation(memory, "reindex_documents", {"agent": agent, "shared": shared, "rebuild": True}, as_json)
 
 
 @docs_app.command("watch", cls=Command)

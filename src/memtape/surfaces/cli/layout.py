@@ -153,7 +153,7 @@ COMMANDS: tuple[OperationCommand, ...] = (
     OperationCommand("agents message", "send_message", "Send a message and wait for the answer.", ("text",)),
     OperationCommand("agents messages", "get_messages", "Show the messages of an agent."),
     OperationCommand("agents session", "get_session", "Show the state of Active Memory."),
-    OperationCommand("agents reset", "reset_memory", "Start the session afresh."),
+    OperationCommand("agents reset", "reset_memory", "Start a new session."),
     OperationCommand("agents delete", "delete_agent", "Delete an agent and destroy its data.", ("id",)),
     OperationCommand("skills list", "list_skills", "List the skills."),
     OperationCommand("skills show", "show_skill", "Show one skill.", ("id",)),

@@ -185,7 +185,7 @@ class Reindex(OfAgent):
 
     folder: Annotated[Line | None, Field(description="a folder to add to the agent's documents; owner only")] = None
     shared: Annotated[bool, Field(description="the documents that all agents share")] = False
-    anew: Annotated[bool, Field(description="read every file again")] = False
+    rebuild: Annotated[bool, Field(description="read every file again")] = False
 
 
 class Reindexed(Answer):
@@ -208,9 +208,9 @@ def reindex_documents(memory: Memory, ask: Reindex, caller: Caller) -> Reindexed
     handle = memory.agent_for_writing(ask.agent)
     if ask.folder is not None:
         caller.require_owner("choose which folders are indexed")
-        done = handle.documents.add(ask.folder, shared=ask.shared, rebuild=ask.anew)
+        done = handle.documents.add(ask.folder, shared=ask.shared, rebuild=ask.rebuild)
     else:
-        done = handle.documents.sync(shared=ask.shared, rebuild=ask.anew)
+        done = handle.documents.sync(shared=ask.shared, rebuild=ask.rebuild)
     return Reindexed(
         agent=handle.agent.id, documents=done.documents, chunks=done.chunks, read=done.read, added=done.added,
         changed=done.changed, removed=done.removed, problems=[FileProblem(path=p.path, problem=p.problem) for p in done.problems],

@@ -49,7 +49,7 @@ class MessagesAnswer(Answer):
 
     agent: Annotated[str, Field(description="the agent")]
     messages: Annotated[list[AgentMessage], Field(description="oldest first; messages from before a reset stay")]
-    breaks: Annotated[list[MemoryBreak], Field(description="where its memory began afresh, oldest first")]
+    breaks: Annotated[list[MemoryBreak], Field(description="where a new session began, oldest first")]
     n: Annotated[int, Field(description="how many messages")]
 
 

@@ -290,7 +290,7 @@ class SessionAnswer(Answer):
     session_age: Annotated[str | None, Field(description="time since the session was last updated, like 2h 15m")]
     warning: Annotated[str | None, Field(description="what to do about a session that has grown long")]
     resume: Annotated[str | None, Field(description="the session that the next run continues")]
-    begun_at: Annotated[str | None, Field(description="UTC; when it was last begun afresh")]
+    begun_at: Annotated[str | None, Field(description="UTC; when the session last began")]
 
 
 def _session_answer(handle: AgentMemory, found: SessionStatus) -> SessionAnswer:
@@ -312,6 +312,6 @@ def get_session(memory: Memory, ask: AsOf, caller: Caller) -> SessionAnswer:
 
 @operation(writes=True)
 def reset_memory(memory: Memory, ask: OfAgent, caller: Caller) -> SessionAnswer:
-    """Start an agent's session afresh; its messages and runs stay on record. Owner only."""
+    """Start a new session for an agent; its messages and runs stay on record. Owner only."""
     handle = memory.agent_for_writing(ask.agent)
     return _session_answer(handle, handle.runs.reset_session())
