@@ -93,3 +93,11 @@ def test_the_days_result_is_a_share_of_what_the_account_held_when_the_day_began(
     with agent.view(day(5.3)) as view:
         risk = gather(view, BriefQuestion(as_of=None, head=None, owner_head=None), agent.agent, skill, version, None).risk
     assert (risk.realized_usd, risk.realized_pct) == (-400, -2)
+
+
+@pytest.mark.parametrize(("settings", "assumed"), [({"starting_equity": "10000"}, None), ({}, 10000.0)])
+def test_an_equity_of_ten_thousand_that_the_owner_states_is_not_called_assumed(memory, settings, assumed):
+    execute(memory, "create_skill", {"id": "own"})
+    execute(memory, "create_agent", {"id": "funded", "skill": "own", "settings": settings})
+    execute(memory, "create_agent", {"id": "funded", "skill": "own", "settings": settings})
+    assert execute(memory, "get_agent_state", {"agent": "funded"})["assumed_equity"] == assumed

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, ValidatorFunctionWrapHandler, field_validator
 
 from memtape.core.codec import plain
-from memtape.core.skills import DEFAULT_AGENT, AgentSettings, Mode
+from memtape.core.skills import ASSUMED_EQUITY, DEFAULT_AGENT, AgentSettings, Mode
 from memtape.core.values import Slug
 from memtape.store.cutoff import EVERYTHING, Cutoff
 from memtape.surfaces.answer_models import Answer, answer_model
@@ -32,6 +33,15 @@ class CreateAgent(Ask):
         AgentSettings | None,
         Field(description="currency, mfe_mode, dust_qty, starting_equity, settle_seconds, trade_unit; fixed for life"),
     ] = None
+
+    @field_validator("settings", mode="wrap")
+    @classmethod
+    def _state_equity(cls, given: Any, read: ValidatorFunctionWrapHandler) -> AgentSettings | None:
+        # Once read, a stated equity of 10,000 looks like the one that is assumed where nobody states any.
+        settings: AgentSettings | None = read(given)
+        if settings is None or not isinstance(given, Mapping) or "starting_equity" not in given:
+            return settings
+        return replace(settings, equity_stated=True) if settings.starting_equity == ASSUMED_EQUITY else settings
 
 
 class UseSkillVersion(Ask):
