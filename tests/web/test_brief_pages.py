@@ -109,7 +109,7 @@ def test_a_past_moment_is_shown_with_what_was_known_then(visit: Come, floor: Mem
     brief = ask(floor, "swing", "get_brief", **asked)
     assert "\n".join(shown_lines(here)) + "\n" == brief["text"] and brief["tokens"] <= 800
     assert page.get_by_label("As of (UTC)").input_value() == "2024-08-01T00:00" and page.locator("#tokens svg").count() == 1
-    assert "above the threshold" not in here.text("#brief") and "Lines left out for lack of room" in here.text("#tokens")
+    assert "above the threshold" not in here.text("#brief") and "Lines left out for want of room" in here.text("#tokens")
 
 
 def test_what_memory_adds_is_marked_line_by_line(visit: Come, floor: Memory) -> None:

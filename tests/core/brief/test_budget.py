@@ -167,7 +167,7 @@ def test_a_segment_says_how_many_lines_did_not_fit():
     told, whole = compose_brief(rich(), budget=1_100), compose_brief(rich(), budget=100_000)
     for segment in told.segments:
         assert segment.left_out == len(section(whole, segment.name)) - len(segment.text.split("\n")) or segment.role == "system"
-    assert told.warnings == ("Lines left out for lack of room: memory 5, recent_trades 6, similar 2",)
+    assert told.warnings == ("Lines left out for want of room: memory 5, recent_trades 6, similar 2",)
 
 
 LONG_MANUAL = "\n".join(
@@ -191,7 +191,7 @@ def test_rules_that_find_no_room_are_named_by_section_and_the_budget_is_kept():
         rules = section(told, "rules")
         assert told.tokens <= budget and told.tokens >= 0.75 * budget
         assert rules[-2:-4:-1] == ["  | 2. See rule 1.", "  | 1. Two trades a day."]  # a long manual does not push limits out
-        assert "MANUAL.md › Part 3, lines 151 to 200" in rules[-1] and rules[-1].startswith("- NOT SHOWN for lack of room:")
+        assert "MANUAL.md › Part 3, lines 151 to 200" in rules[-1] and rules[-1].startswith("- NOT SHOWN for want of room:")
         assert any("MANUAL.md › Part 3" in warning and f"{budget:,} tokens" in warning for warning in told.warnings)
 
 

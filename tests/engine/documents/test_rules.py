@@ -126,7 +126,7 @@ def test_long_rules_are_cut_at_their_budget_and_the_brief_says_so(memory, desk):
     (desk / "TRADING_MANUAL.md").write_text("".join(f"Rule {n}: never do thing number {n} on a Friday.\n" for n in range(400)))
     made = given(memory, desk).briefs.make()
     assert "Rule 0:" in rules(made) and "Rule 399:" not in rules(made) and made.brief.tokens <= 4_000
-    assert "NOT SHOWN for lack of room: TRADING_MANUAL.md, lines " in rules(made) and "to 400. They bind you too" in rules(made)
+    assert "NOT SHOWN for want of room: TRADING_MANUAL.md, lines " in rules(made) and "to 400. They bind you too" in rules(made)
 
 
 def test_rules_of_a_shared_folder_are_pinned_by_the_owner_for_one_agent(memory, desk, tmp_path):

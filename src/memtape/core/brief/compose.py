@@ -186,7 +186,7 @@ def _warnings(
     left = {each.name: each.left_out for each in fitted if each.left_out}
     left |= {each.name: len(each.lines) + each.left_out for each in wanted if each.name not in {one.name for one in fitted}}
     if left:
-        warnings.append(f"Lines left out for lack of room: {', '.join(f'{name} {n}' for name, n in sorted(left.items()))}")
+        warnings.append(f"Lines left out for want of room: {', '.join(f'{name} {n}' for name, n in sorted(left.items()))}")
     # Strategy, rules and passages are the owner's own words, and are not counted.
     if tokens - sum(count(each.text) for each in fitted if each.name in _OWNERS_TEXT) > WARN_TOKENS:
         warnings.append(

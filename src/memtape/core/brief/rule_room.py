@@ -12,7 +12,7 @@ agent knows that there are rules which it has not read.
 - RULES.md
   | rule 1
   | rule 2
-- NOT SHOWN for lack of room: RULES.md › Exits, lines 3 to 30. They bind you too: if in doubt, do not trade.
+- NOT SHOWN for want of room: RULES.md › Exits, lines 3 to 30. They bind you too: if in doubt, do not trade.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _cut(section: BriefSection, documents: Sequence[Sequence[BriefLine]], room: 
     shown = [line for line in section.lines if not line.part or id(line) in kept]
     if names:
         shown.append(
-            BriefLine(f"- NOT SHOWN for lack of room: {'; '.join(names)}. They bind you too: if in doubt, do not trade.")
+            BriefLine(f"- NOT SHOWN for want of room: {'; '.join(names)}. They bind you too: if in doubt, do not trade.")
         )
     return replace(section, lines=tuple(shown), left_out=section.left_out + len(unshown), unshown=tuple(names))
 
