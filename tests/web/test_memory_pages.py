@@ -321,7 +321,7 @@ def test_plans_say_when_they_apply_and_which_of_them_is_followed(visit: Come, fl
     here.at("/agents/swing/plans")
     now = here.text("section:has(#now-title)")
     assert "2 plans of 2 active apply. Combined: 25 % of the usual size" in now and "Overruled" in now
-    assert "If number of losses in a row is at least 1: take 25 % of the usual size." in here.text("#plan-less")
+    assert "If number of trades in a row without a win is at least 1: take 25 % of the usual size." in here.text("#plan-less")
     assert "overruled" in here.text("#plan-half") and "Worth not known yet: n = 0" in here.text("#plan-half")
     assert "From the agent (model), advice only" in here.text("#proposed") and "cancelled" in here.text("#ended")
     assert here.page.locator("#ended button").count() == 0

@@ -97,7 +97,7 @@ def _from_state(affect: Affect, owners_limit: float | None, currency: str) -> It
     elif affect.drawdown > 0.5 * limit:
         yield CheckReason("caution", f"{fallen} is past half of {whose}; risk appetite {affect.risk_appetite:.2f}", "state")
     if affect.consecutive_losses >= 3:
-        yield CheckReason("caution", f"{affect.consecutive_losses} losses in a row", "state")
+        yield CheckReason("caution", f"{affect.consecutive_losses} trades in a row without a win", "state")
 
 
 def _from_warnings(warnings: Sequence[LossWarning]) -> Iterable[CheckReason]:
