@@ -291,7 +291,7 @@ def test_the_state_is_drawn_with_a_stroke_for_every_close(visit: Come, floor: Me
     page = here.at("/agents/swing/state")
     strokes = {way: (page.locator(f".lane .{way}").get_attribute("d") or "").count("M") for way in ("won", "lost")}
     assert strokes == {"won": sum(s["pnl_r"] > 0 for s in closes), "lost": sum(s["pnl_r"] < 0 for s in closes)}
-    assert f"Lost in a row {state['consecutive_losses']}" in here.text(".tiles")
+    assert f"Without a win {state['consecutive_losses']}" in here.text(".tiles")
     assert f"{100 * state['drawdown_pct']:.1f} %" in here.text(".tiles") and f"n = {state['n']} closes" in here.text(".tiles")
     assert page.locator(".lane polyline.equity").count() == 1
     page = here.at("/agents/fresh/state")
