@@ -311,7 +311,7 @@ def test_a_model_that_chooses_nothing_gives_a_note_that_says_what_was_tested(mem
     assert done.new and done.failed is None and agent.lessons.failures() == []
     assert active(agent).model_used == MODEL
     assert [one.text.split(" (")[0] for one in active(agent).lessons] == [
-        "No pattern in the last 60 trades is distinguishable from luck"
+        "No pattern in the last 60 trades with a result in R is distinguishable from luck"
     ]
 
 

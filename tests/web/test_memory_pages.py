@@ -291,7 +291,7 @@ def test_the_state_is_drawn_with_a_stroke_for_every_close(visit: Come, floor: Me
     page = here.at("/agents/swing/state")
     strokes = {way: (page.locator(f".lane .{way}").get_attribute("d") or "").count("M") for way in ("won", "lost")}
     assert strokes == {"won": sum(s["pnl_r"] > 0 for s in closes), "lost": sum(s["pnl_r"] < 0 for s in closes)}
-    assert f"Lost in a row {state['consecutive_losses']}" in here.text(".tiles")
+    assert f"Without a win {state['consecutive_losses']}" in here.text(".tiles")
     assert f"{100 * state['drawdown_pct']:.1f} %" in here.text(".tiles") and f"n = {state['n']} closes" in here.text(".tiles")
     assert page.locator(".lane polyline.equity").count() == 1
     page = here.at("/agents/fresh/state")
@@ -321,7 +321,7 @@ def test_plans_say_when_they_apply_and_which_of_them_is_followed(visit: Come, fl
     here.at("/agents/swing/plans")
     now = here.text("section:has(#now-title)")
     assert "2 plans of 2 active apply. Combined: 25 % of the usual size" in now and "Overruled" in now
-    assert "If number of losses in a row is at least 1: take 25 % of the usual size." in here.text("#plan-less")
+    assert "If number of trades in a row without a win is at least 1: take 25 % of the usual size." in here.text("#plan-less")
     assert "overruled" in here.text("#plan-half") and "Worth not known yet: n = 0" in here.text("#plan-half")
     assert "From the agent (model), advice only" in here.text("#proposed") and "cancelled" in here.text("#ended")
     assert here.page.locator("#ended button").count() == 0

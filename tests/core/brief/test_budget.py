@@ -167,7 +167,7 @@ def test_a_segment_says_how_many_lines_did_not_fit():
     told, whole = compose_brief(rich(), budget=1_100), compose_brief(rich(), budget=100_000)
     for segment in told.segments:
         assert segment.left_out == len(section(whole, segment.name)) - len(segment.text.split("\n")) or segment.role == "system"
-    assert told.warnings == ("Lines left out for want of room: memory 5, recent_trades 6, similar 2",)
+    assert told.warnings == ("Lines left out for want of room: memory 6, recent_trades 6, similar 2",)
 
 
 LONG_MANUAL = "\n".join(
@@ -247,4 +247,4 @@ def test_lines_are_dearer_in_the_order_that_is_documented():
 
 def test_evidence_speaks_of_the_situation_it_was_asked_about():
     vague = replace(rich(), situation=Situation(symbol="XAU", regime="*", session="go all in now"))
-    assert line_with(compose_brief(vague), "- Evidence").startswith('- Evidence for XAU, "go all in now" session: mean')
+    assert line_with(compose_brief(vague), "- Evidence").startswith('- Evidence for XAU, "go all in now" session (similar trades count more): mean')

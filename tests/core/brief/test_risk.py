@@ -171,6 +171,6 @@ def test_the_days_state_is_told_with_its_numbers():
         '- Last rejection, 12 minutes ago: R3_CAP "too large"',
         "- Orders today: 1 (2 decisions)",
         "- Realised today: -EUR 120.50 (-1.2 % of the equity the day began with) in 1 trade",
-        "- Losses in a row: 2",
+        "- Trades in a row without a win: 2",
         "- Drawdown: 4.2 % from the peak",
     ]

@@ -152,7 +152,7 @@ def test_a_loss_is_worded_as_a_trader_would_say_it():
     past = [episode("a", -1.1, 1.0, symbol="BTC", regime="ranging", session="london", volatility_regime="low")]
     told = compose_brief(replace(remembering(overlap, past), reasons={"a": "break of the Asian high on volume"}))
     assert line_with(told, "BTC long") == (
-        '- BTC long lost 1.1R yesterday in the same regime and volatility (ranging; London then, overlap now): "break of the Asian high" [a]'
+        '- BTC long lost 1.1R yesterday in the same regime and volatility (ranging; London then, overlap now): "break of the Asian high..." [a]'
     )
 
 
@@ -216,10 +216,25 @@ def test_evidence_says_the_base_rate_and_why_no_size_is_suggested_in_plain_words
     past = [episode(f"e{n}", -1.0 if n % 3 else 1.5, 1.0 + n) for n in range(6)]
     told = section(compose_brief(remembering(NEW, past)), "memory")
     (evidence,) = [line for line in told if line.startswith("- Evidence")]
-    assert "; all 6 trades: -0.17R, 33 % won" in evidence
+    assert "; all 6 trades with a stop: -0.17R, 33 % won" in evidence
     (size,) = [line for line in told if "size" in line]
     assert size.startswith("- No size suggested: effective sample ")
     assert size.endswith(", at least 10 needed (only trades with a stop count)")
+
+
+def test_evidence_counts_similar_trades_more_and_names_the_trades_that_it_compares_with():
+    past = [episode(f"e{n}", -1.0 if n % 3 else 1.5, 1.0 + n) for n in range(6)]
+    asked = remembering(NEW, past)
+    assert asked.query is not None
+    of_one_symbol = replace(asked, query=replace(asked.query, symbol="XAU"))
+    told = line_with(compose_brief(of_one_symbol), "- Evidence")
+    assert " (similar trades count more): mean " in told and "; all 6 trades of this symbol with a stop: -0.17R" in told
+
+
+def test_where_nothing_was_lost_the_loss_behind_a_size_is_said_to_be_assumed():
+    won = [episode(f"e{n}", 1.6, 1.0 + n / 9) for n in range(40)]
+    (size,) = [line for line in section(compose_brief(remembering(NEW, won)), "memory") if "Size" in line]
+    assert "100 % won" in size and size.endswith("; +1.6R against -1R, which is assumed because none lost)")
 
 
 def test_a_win_rate_is_taken_lower_to_be_careful_and_never_higher():
@@ -232,7 +247,7 @@ def test_a_line_that_would_say_that_nothing_is_known_is_left_out():
     unknown = compose_brief(remembering(NEW, [episode("a", None, 1.0, pnl_usd=12.0, r_source=None)]))
     assert not [line for line in section(unknown, "memory") if "Evidence" in line or "size" in line]
     calm = compose_brief(replace(rich(), risk=replace(rich().risk, losing_streak=0, drawdown=0.0)))
-    assert "Losses in a row" not in calm.text and "Drawdown" not in calm.text
+    assert "without a win" not in calm.text and "Drawdown" not in calm.text
 
 
 def test_a_limit_is_the_owners_only_if_the_owner_set_it():

@@ -81,7 +81,7 @@ def test_what_a_model_may_choose_is_what_it_was_shown():
 def test_that_no_pattern_was_found_can_only_be_told_if_it_is_so():
     assert judged(chosen(EVERYTHING), of=(EVERYTHING, LONDON)) == ([], ["it names no candidate that was shown"])
     texts, _ = judged(chosen(EVERYTHING), of=(EVERYTHING, BTC))
-    assert texts[0].startswith("No pattern in the last 41 trades is distinguishable from luck (1 tested); mean -0.38R")
+    assert texts[0].startswith("No pattern in the last 41 trades with a result in R is distinguishable from luck (1 tested); mean -0.38R")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ Recent trades have rations of their own: what is written further down must not c
 the text before it. A line whose words find no room is shown without them, or left out if it has nothing else to say.
 
 >>> few_words("break of the Asian high on rising volume and a lot more", 6)
-'break of the Asian high'
+'break of the Asian high...'
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ UNFINISHED = frozenset((
     "or", "over", "the", "to", "under", "with",
 ))  # words that no phrase ends with
 MAX_REASON_CHARS = 42
+CUT = "..."  # ends words that are not all that somebody wrote
+UNSPACED_CHARS = 4  # so many go at once from the end of a text without spaces
 CACHED_SECTION = "recent_trades"
 
 
@@ -58,16 +60,23 @@ def few_words(text: str, words: int = MAX_REASON_WORDS, chars: int = MAX_REASON_
 
 
 def fewer_words(words: str) -> str:
-    """Returns a phrase without its last word; nothing if a single word would be left."""
-    return _finished(words.rpartition(" ")[0]) if words.count(" ") > 1 else ""
+    """Returns a phrase without its last word; nothing if a single word would be left. Chinese is written without spaces.
+
+    >>> fewer_words("a break of the high"), fewer_words("late entry"), fewer_words("突破前高后回踩买入")
+    ('a break...', '', '突破前高后...')
+    """
+    whole = words.removesuffix(CUT)
+    if " " not in whole:
+        return "" if whole.isascii() or len(whole) < 2 * UNSPACED_CHARS else f"{whole[:-UNSPACED_CHARS]}{CUT}"
+    return _finished(whole.rpartition(" ")[0]) if whole.count(" ") > 1 else ""
 
 
 def _finished(cut: str) -> str:
-    """Returns a phrase without the words at its end that no phrase ends with."""
-    words = cut.rstrip(" ,;:-(").split(" ")
-    while len(words) > 1 and words[-1].lower() in UNFINISHED:
+    """Returns a phrase that was cut, without what no phrase ends with: small words, and signs like the one of `RSI <`."""
+    words = cut.split(" ")
+    while len(words) > 1 and (words[-1].lower() in UNFINISHED or not any(char.isalnum() for char in words[-1])):
         words.pop()
-    return " ".join(words).rstrip(" ,;:-(")
+    return " ".join(words).rstrip(" ,;:-(.…") + CUT
 
 
 def quoted_words(text: str, words: int = MAX_REASON_WORDS) -> str:

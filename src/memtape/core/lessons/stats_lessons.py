@@ -164,8 +164,10 @@ def nothing_found(one: Candidate, tested: int) -> str:
     scope = f"{tested} tested" if tested else "no group has enough trades to be tested"
     if one.days is not None and one.days < MIN_TRADING_DAYS:
         scope += f"; {one.days} trading days, at least {MIN_TRADING_DAYS} needed"
+    # A journal may have stops for some of its trades only.
+    measured = " with a result in R" if one.unit.startswith("R") else ""
     return (
-        f"No pattern in the last {one.n} trades is distinguishable from luck ({scope}); "
+        f"No pattern in the last {one.n} trades{measured} is distinguishable from luck ({scope}); "
         f"mean {outcome_amount(one.mean, one)}{_unit(one)} (90 % interval {signed_figure(low)} to {signed_figure(high)})."
     )
 

@@ -11,6 +11,8 @@ One signal counts once: trades of the same symbol and side that were entered in 
 
 >>> OutcomeUnit("money", 4.1).phrase("USD"), OutcomeUnit("stop").phrase("USD"), OutcomeUnit("atr_proxy").phrase("USD")
 ('typical losses of $4.10', 'R', 'R by ATR')
+>>> OutcomeUnit("money", 3035.955).phrase("JPY") == OutcomeUnit("money", 3035.95).phrase("JPY")
+True
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ class OutcomeUnit:
     def phrase(self, currency: str) -> str:
         """Returns the unit in words: `R`, `R by ATR`, or `typical losses of $4.10`."""
         if self.source == "money" and self.amount is not None:
-            return f"{self.noun} of {format_price_of_unit(Decimal(repr(self.amount)), currency)}"
+            # Answers are rounded to six digits before they leave: words made before and after must agree.
+            return f"{self.noun} of {format_price_of_unit(Decimal(f'{self.amount:.6g}'), currency)}"
         return "R by ATR" if self.source == "atr_proxy" else "R"
 
 

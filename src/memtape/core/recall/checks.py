@@ -69,14 +69,15 @@ def _from_plans(plans: ResolvedPlans) -> Iterable[CheckReason]:
 
 def _from_evidence(evidence: Evidence, currency: str) -> Iterable[CheckReason]:
     if evidence.mean_r is None:
-        yield CheckReason("clear", "No trade with a known outcome in similar situations", "evidence")
+        yield CheckReason("clear", "No trade with a known outcome to compare with", "evidence")
         return
     if evidence.n_eff < MIN_EFFECTIVE_SAMPLE:
         needed = f"effective sample {evidence.n_eff:.1f} of n = {evidence.n}, at least {MIN_EFFECTIVE_SAMPLE:.0f} needed"
         yield CheckReason("caution" if evidence.mean_r < 0 else "clear", f"Too little evidence: {needed}", "evidence")
         return
     low, high = evidence.mean_r_interval or (evidence.mean_r, evidence.mean_r)
-    text = f"{evidence.n} trades in similar situations (effective sample {evidence.n_eff:.1f}): mean {evidence.mean_r:+.2f}"
+    counted = f"{evidence.n} trades, similar ones counting more (effective sample {evidence.n_eff:.1f})"
+    text = f"{counted}: mean {evidence.mean_r:+.2f}"
     unit = evidence.unit.phrase(currency)
     short = "R" if unit == "R" else ""
     text += f"{short}, 90 % interval {low:+.2f} to {high:+.2f}{short}{'' if short else f', in {unit}'}"
@@ -97,7 +98,7 @@ def _from_state(affect: Affect, owners_limit: float | None, currency: str) -> It
     elif affect.drawdown > 0.5 * limit:
         yield CheckReason("caution", f"{fallen} is past half of {whose}; risk appetite {affect.risk_appetite:.2f}", "state")
     if affect.consecutive_losses >= 3:
-        yield CheckReason("caution", f"{affect.consecutive_losses} losses in a row", "state")
+        yield CheckReason("caution", f"{affect.consecutive_losses} trades in a row without a win", "state")
 
 
 def _from_warnings(warnings: Sequence[LossWarning]) -> Iterable[CheckReason]:

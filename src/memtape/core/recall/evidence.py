@@ -357,6 +357,16 @@ def _hint(stops: WeightedSums, risk_appetite: float, size_by: SizeBasis) -> Evid
     return EvidenceSize(found, _reasons(found, risk_appetite) if size_by == "stops" else ())
 
 
+def payoff_words(found: SizingHint) -> str:
+    """Returns the mean win and the mean loss in words.
+
+    >>> payoff_words(SizingHint(0.01, 40.0, 0.5, 0.9, 1.6)), payoff_words(SizingHint(0.02, 40.0, 1.0, 1.0, 1.6))
+    ('+1.6R against -0.9R', '+1.6R against -1R, which is assumed because none lost')
+    """
+    lost = "-1R, which is assumed because none lost" if found.p_hat == 1.0 else f"-{found.loss or 0.0:.1f}R"
+    return f"+{found.win or 0.0:.1f}R against {lost}"
+
+
 def _reasons(found: SizingHint, risk_appetite: float, cap: float = 0.02) -> tuple[str, ...]:
     if found.n_eff < MIN_N_EFF:
         enough = f"at least {MIN_N_EFF:.0f} needed (only trades with a stop count)"
@@ -364,7 +374,7 @@ def _reasons(found: SizingHint, risk_appetite: float, cap: float = 0.02) -> tupl
     reasons = [f"Effective sample of trades with a stop: {found.n_eff:.1f}"]
     if found.win is None or found.p_bound is None:
         return (*reasons, "none of them won: no size suggested")
-    reasons.append(f"they won {100 * (found.p_hat or 0.0):.0f} %, +{found.win:.1f}R against -{found.loss or 0.0:.1f}R on average")
+    reasons.append(f"they won {100 * (found.p_hat or 0.0):.0f} %, {payoff_words(found)} on average")
     reasons.append(f"shrunk towards no edge, the cautious end of that win rate is {100 * found.p_bound:.0f} %")
     if not found.f:
         return (*reasons, "which leaves no edge: no size suggested")

@@ -50,10 +50,10 @@ def recall_sentence(done: Mapping[str, Any]) -> str:
 
     >>> evidence = {"n_trades": 47, "n_eff": 23.4, "win_rate": 0.2477, "mean_r": -0.265, "mean_r_interval": [-0.75, 0.22]}
     >>> print(recall_sentence({"n": 159, "unit": "R", "evidence": evidence, "warnings": [{}, {}]}))
-    In short: 47 similar trades won 25 % and made -0.27R on average, which luck can explain; 2 warnings.
+    In short: of 47 trades, similar ones counting more, 25 % won, with -0.27R on average, which luck can explain; 2 warnings.
     >>> evidence = {"n_trades": 1, "n_eff": 1.0, "win_rate": 1.0, "mean_r": 1.994}
     >>> print(recall_sentence({"n": 1, "unit": "R", "evidence": evidence, "warnings": []}))
-    In short: 1 similar trade won 100 % and made +1.99R on average, too few to conclude from (effective sample 1.0).
+    In short: 1 trade made +1.99R, too few to conclude from (effective sample 1.0).
     >>> recall_sentence({"n": 0, "unit": "R", "evidence": {"n_trades": 0}, "warnings": []})
     'In short: there are no memories yet.'
     """
@@ -64,9 +64,10 @@ def recall_sentence(done: Mapping[str, Any]) -> str:
     if not n or rate is None or mean is None:
         return f"In short: none of the {done['n']} memories has an outcome for this situation.{_warned(len(warnings))}"
     unit = "R" if done.get("unit") == "R" else f" {done.get('unit')}"
-    trades = "1 similar trade" if n == 1 else f"{n} similar trades"
-    made = f"won {rate * 100:.0f} % and made {mean:+.2f}{unit} on average"
-    return f"In short: {trades} {made}{_doubt(evidence)}{_warned(len(warnings), '; ')}."
+    made = f"of {n:,} trades, similar ones counting more, {rate * 100:.0f} % won, with {mean:+.2f}{unit} on average"
+    if n == 1:
+        made = f"1 trade made {mean:+.2f}{unit}"
+    return f"In short: {made}{_doubt(evidence)}{_warned(len(warnings), '; ')}."
 
 
 def _doubt(evidence: Mapping[str, Any]) -> str:

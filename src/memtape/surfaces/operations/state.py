@@ -71,7 +71,7 @@ class StateAnswer(Answer):
     ] = None
     peak_equity: Annotated[float, Field(description="highest equity_without_flows")]
     consecutive_wins: Annotated[int, Field(description="in a row")]
-    consecutive_losses: Annotated[int, Field(description="in a row")]
+    consecutive_losses: Annotated[int, Field(description="trades in a row that did not win: one that ended flat counts too")]
     original: Annotated[OriginalConfidence, Field(description="confidence by the original formula, for comparison only")]
     last_updated: Annotated[str | None, Field(description="UTC: the last step")]
     history: Annotated[list[StateStep], Field(description="past steps, oldest first")]

@@ -42,7 +42,7 @@ _FIELDS: Mapping[str, str] = {
     "atr_d1": "ATR (day)", "atr_h1": "ATR (hour)", "atr_m5": "ATR (5 min)", "atr_ratio_h1_d1": "ATR hour / day",
     "volatility_regime": "volatility", "hour_utc": "hour (UTC)", "spread_as_atr_pct": "spread / ATR",
     "drawdown_pct": "drawdown", "drawdown_state": "share of the drawdown limit", "day_of_week": "weekday (0 is Monday)",
-    "consecutive_wins": "number of wins in a row", "consecutive_losses": "number of losses in a row",
+    "consecutive_wins": "number of wins in a row", "consecutive_losses": "number of trades in a row without a win",
     "open_positions": "number of open positions",
 }  # fmt: skip
 SHARES = frozenset({"drawdown_pct", "drawdown_state"})

@@ -29,7 +29,7 @@ from memtape.core.exposure import PositionExposure, reaction_text
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.outcome_units import OutcomeUnit
 from memtape.core.observed import ANY, Situation
-from memtape.core.recall.evidence import MIN_N_EFF, Evidence, rounded
+from memtape.core.recall.evidence import MIN_N_EFF, Evidence, payoff_words, rounded
 from memtape.core.recall.explanations import age_phrase, hidden_text
 from memtape.core.recall.reference import Recalled
 
@@ -109,11 +109,14 @@ def evidence_lines(evidence: Evidence, inputs: BriefInputs, sources: str = "") -
         parts = [
             f"mean {figure(evidence.mean_r)}{_in_unit(unit, inputs.currency)} "
             f"({between}effective sample {_sample(evidence.n_eff)}), {_won(evidence.win_rate)}",
-            f"all {_counted(evidence)}: {figure(base.mean_r or 0.0)}, {_won(base.win_rate)}",
+            f"all {_counted(evidence)}{_compared(unit, inputs)}: {figure(base.mean_r or 0.0)}, {_won(base.win_rate)}",
             sources, f"{format_count(unclaimed, 'trade')} claimed by the agent not counted" if unclaimed else "",
         ]  # fmt: skip
         text = "; ".join(part for part in parts if part)
-        yield BriefLine(f"- Evidence{where}: {text}", keep=LinePriority.EVIDENCE, free=free, bare=f"- Evidence: {text}")
+        about = "(similar trades count more)"
+        yield BriefLine(
+            f"- Evidence{where} {about}: {text}", keep=LinePriority.EVIDENCE, free=free, bare=f"- Evidence {about}: {text}"
+        )  # fmt: skip
         yield from _size_lines(evidence)
     if evidence.shadows.n and evidence.shadows.mean_r is not None:
         amount = f"would have made {format_mean_r(evidence.shadows.mean_r)} on average"
@@ -125,6 +128,12 @@ def _counted(evidence: Evidence) -> str:
     if evidence.n_trades == evidence.n:
         return format_count(evidence.n, "trade")
     return f"{format_count(evidence.n, 'entry')} ({format_count(evidence.n_trades, 'trade')})"
+
+
+def _compared(unit: OutcomeUnit, inputs: BriefInputs) -> str:
+    """Returns which trades these are: other symbols are left out, and so are trades without an outcome in the unit."""
+    symbol = " of this symbol" if inputs.query is not None and inputs.query.symbol is not None else ""
+    return symbol + {"stop": " with a stop", "stated": " with a stated R", "atr_proxy": " with an ATR"}.get(unit.source or "", "")
 
 
 def _sample(n_eff: float) -> str:
@@ -143,7 +152,7 @@ def _size_lines(evidence: Evidence) -> Iterator[BriefLine]:
     if found.win is None or found.p_bound is None:
         yield BriefLine("- No size suggested: no trade like this won", keep=LinePriority.EVIDENCE)
         return
-    rate, payoff = f"{100 * (found.p_hat or 0.0):.0f} %", f"+{found.win:.1f}R against -{found.loss or 0.0:.1f}R"
+    rate, payoff = f"{100 * (found.p_hat or 0.0):.0f} %", payoff_words(found)
     careful = f"{100 * found.p_bound:.0f} %"
     if found.f:
         text = f"- Size by evidence: at most {100 * found.f:.2f} % of equity for 1R ({rate} won, taken as {careful}; {payoff})"

@@ -54,9 +54,9 @@ def risk_lines(state: RiskState, currency: str) -> Iterator[BriefLine]:
         yield BriefLine(f"- Realised today: {amount}{share} in {format_count(len(state.closed), 'trade')}", trades)
     if state.unknown:
         yield BriefLine(f"- Closed today, outcome not known for sure: {format_count(state.unknown, 'trade')}")
-    # One loss stands among the recent trades.
+    # One loss stands among the recent trades. A trade that ended flat is no loss, but no win either.
     if (state.losing_streak or 0) > 1:
-        yield BriefLine(f"- Losses in a row: {state.losing_streak}")
+        yield BriefLine(f"- Trades in a row without a win: {state.losing_streak}")
     fallen = format_percent(100 * max(state.drawdown or 0.0, 0.0))
     if fallen != NO_DRAWDOWN:
         if state.assumption:
