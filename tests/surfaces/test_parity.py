@@ -434,7 +434,7 @@ def test_over_mcp_every_operation_answers_and_refuses_alike(primed, era):
     if era == "legacy" and not SOAK:  # only the handshake differs: an answer, a write and a refusal show that it leads to the same
         calls, wrong = ({name: each[name] for name in OLD_ERA} for each in (calls, wrong))
     # By default a model gets less of an answer than the other surfaces give.
-    asked_whole = [(name, data if all_operations()[name].writes else {**data, "whole": True}) for name, data in calls.items()]
+    asked_whole = [(name, data if all_operations()[name].writes else {**data, "detail": True}) for name, data in calls.items()]
     answered = through_mcp(PROGRAM, db, [*asked_whole, *wrong.items()], era=era)
     answers, refusals = dict(zip(calls, answered, strict=False)), answered[len(calls) :]
     for name in OWNERS_OWN & set(calls):  # what a model says does not count as the owner's word

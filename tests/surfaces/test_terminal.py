@@ -211,3 +211,11 @@ def test_every_command_that_reads_takes_columns_and_json() -> None:
     ]:
         text = CliRunner().invoke(app, [*path.split(), "--help"]).output
         assert "--columns" in text and "--json" in text, path
+
+
+def test_the_message_of_a_wrong_call_fits_the_terminal(demo: str) -> None:
+    wrong = [["trads"], ["get-trades"], ["trades", "--simbol", "MSFT"], ["agents", "lst"], ["check"], ["trades", "--limit", "x"],
+             ["trades", "--agent", "tech-brakout", "--db", demo]]  # fmt: skip
+    for words, (code, shown) in zip(wrong, on_terminal(80, wrong), strict=True):
+        assert code == 2 and "Traceback" not in shown, (words, shown)
+        assert max(map(len, shown.splitlines())) <= 80, (words, shown)
