@@ -21,7 +21,7 @@ import memtape
 from memtape.errors import Invalid
 from memtape.surfaces.cli.demo_store import demo_greeting, demo_progress
 from memtape.surfaces.cli.main import app
-from memtape.surfaces.config_text import add_server, remove_server, undo_edit
+from memtape.surfaces.config_text import add_server, plain_json, remove_server, undo_edit
 from memtape.surfaces.mcp_clients import CLIENTS
 
 PATH = ("mcpServers", "memtape")
@@ -142,6 +142,40 @@ def test_settings_in_toml_keep_every_byte_beside_the_entry(text: str, home: Path
     assert file.read_bytes() == text.encode()
 
 
+COMMENTED_TEXTS = (
+    '{\n  // my servers\n  "servers": {}\n}\n',
+    '{"servers": {},}',
+    '\ufeff{\n\t"servers": {\n\t\t"other": {"command": "x"}, // keep, "it\n\t},\n\t/* later */\n}\n',
+    '{\n  "inputs": [], "servers": {\n    "a": {"command": "//no"} // the first\n  } /* all */\n  // end\n}',
+    '// nothing yet\n{ /* empty */ }\n',
+    '{\r\n  "servers": {\r\n    "a": {"args": ["x", ], }, // b\r\n  }\r\n}\r\n',
+)
+
+
+@pytest.mark.parametrize("text", COMMENTED_TEXTS)
+def test_comments_and_commas_too_many_stay_where_they_are(text: str, home: Path) -> None:
+    file = home / ".vscode" / "mcp.json"
+    file.parent.mkdir()
+    file.write_bytes(text.encode())
+    run("vscode", "--db", "desk.db", "--write")
+    after = file.read_bytes().decode()
+    found, before = json.loads(plain_json(after)), json.loads(plain_json(text))
+    assert found["servers"].pop("memtape")["args"][:3] == ["mcp", "--agent", "desk"] and found == {"servers": {}} | before
+    for comment in re.findall(r"(?<!\")//[^\r\n]*|/\*.*?\*/", text):
+        assert comment in after
+    run("vscode", "--db", "desk.db", "--write")
+    run("vscode", "--undo")
+    assert file.read_bytes() == text.encode()
+
+
+def test_a_read_only_file_is_not_replaced(home: Path) -> None:
+    file = home / ".mcp.json"
+    file.write_text("{}")
+    file.chmod(0o444)
+    done = run("claude-code", "--db", "desk.db", "--write", code=2)
+    assert "it is read-only" in done.stderr and file.read_text() == "{}" and '"mcpServers"' in done.stdout
+
+
 def test_undo_takes_only_its_own_entry_out_of_a_file_that_changed_since(home: Path) -> None:
     file = home / ".mcp.json"
     file.write_text('{"mcpServers": {"other": {"command": "x"}}}')
@@ -166,8 +200,9 @@ def test_two_agents_are_two_servers_under_two_names(home: Path) -> None:
 @pytest.mark.parametrize(
     ("client", "text"),
     [
-        ("vscode", '{\n  // my servers\n  "servers": {}\n}\n'),
-        ("vscode", '{"servers": {},}'),
+        ("vscode", '{\n  // my servers\n  "servers": {\n'),
+        ("vscode", '{"servers": {},, "inputs": []}'),
+        ("gemini", '{"theme": "dark"} /* not closed'),
         ("cursor", "[]"),
         ("cursor", '{"mcpServers": []}'),
         ("codex", "mcp_servers = {a = {command = 'x'}}\n"),

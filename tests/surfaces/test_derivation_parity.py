@@ -38,7 +38,7 @@ def test_every_surface_gives_the_same_answer_and_the_same_refusal(tmp_path):
         over_http = through_http(address, "list_orders", wrong)
     assert (over_http.error, over_http.code) == (str(refused.value), 422)
 
-    answered, over_mcp = through_mcp(PROGRAM, db, [("list_orders", ask | {"whole": True}), ("list_orders", wrong)])
+    answered, over_mcp = through_mcp(PROGRAM, db, [("list_orders", ask | {"detail": True}), ("list_orders", wrong)])
     assert (answered.data, over_mcp.error) == (expected, str(refused.value))
 
     assert through_cli(PROGRAM, db, "list_orders", ask).data == expected

@@ -74,7 +74,7 @@ def needed(memory: Memory) -> dict[str, dict[str, Any]]:
     trade, belief = ask(memory, "get_trades")["trades"][0]["id"], ask(memory, "get_beliefs")["beliefs"][0]["id"]
     run, decision = ask(memory, "list_runs")["runs"][0]["id"], ask(memory, "get_decisions")["decisions"][0]["id"]
     proposal = ask(memory, "list_proposals")["proposals"][0]["id"]
-    hit = ask(memory, "search_documents", query="range", whole=True)["results"][0]
+    hit = ask(memory, "search_documents", query="range", detail=True)["results"][0]
     claim = {"symbol": "XAU", "direction": "long", "entry_price": "100", "stop": "98"}
     cited = {name: hit[name] for name in ("path", "start_line", "end_line", "content_hash")}
     plan = {"trigger_condition": {"field": "regime", "op": "eq", "value": "ranging"}, "planned_action": {"type": "alert", "text": "halve the size"},

@@ -35,7 +35,7 @@ def test_every_door_records_and_asks_by_the_same_label(tmp_path: Path) -> None:
         assert through_http(address, "remember_trade", report("http", 3)).error is None
         answers = [through_http(address, "recall_memories", question(word)).data for word in ("London", "LDN", "LONDON session")]
         unknown = through_http(address, "recall_memories", question("frankfurtt")).data
-    answers += [asked.data for asked in through_mcp(PROGRAM, db, [("recall_memories", question("LDN") | {"whole": True})])]
+    answers += [asked.data for asked in through_mcp(PROGRAM, db, [("recall_memories", question("LDN") | {"detail": True})])]
     answers.append(through_command(db, "recall_memories", question(" London ")).data)
     with memtape.open(db) as memory:
         assert {episode.session for episode in memory.agent("main").memories.episodes()} == {"london"}

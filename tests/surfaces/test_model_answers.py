@@ -13,6 +13,7 @@ import memtape
 from memtape.core.brief.budget import estimate_tokens
 from memtape.core.observed import ClosedTrade
 from memtape.engine import Memory
+from memtape.errors import Invalid
 from memtape.plugs.clock import FixedClock
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.model_answers import answer_for_model
@@ -83,4 +84,17 @@ def test_a_brief_is_its_text_and_its_receipt(memory):
 
 def test_the_whole_answer_is_what_the_owner_gets(memory):
     for name in ("get_brief", "get_trades", "get_equity"):
-        assert ask(memory, name, whole=True) == perform(memory, all_operations()[name], {"agent": "desk"}, Caller("owner"))
+        assert ask(memory, name, detail=True) == perform(memory, all_operations()[name], {"agent": "desk"}, Caller("owner"))
+
+
+def test_a_column_or_a_detail_that_does_not_exist_is_refused_with_what_does(memory):
+    for wrong, words in (({"fields": ["symbol", "pnlr"]}, "Did you mean pnl_r"), ({"fields": "symbol"}, "list of names"),
+                         ({"detail": "all"}, "true or false"), ({"whole": True}, "unknown field")):  # fmt: skip
+        with pytest.raises(Invalid, match=words):
+            ask(memory, "get_trades", **wrong)
+
+
+def test_an_operation_with_a_detail_of_its_own_is_asked_for_it(memory):
+    assert "trades" not in ask(memory, "get_skill_performance", skill_id="breakout", detail="summary")
+    assert len(ask(memory, "get_skill_performance", skill_id="breakout", detail="trades")["trades"]) == 30
+    assert ask(memory, "get_strategy_performance", detail=True)["detail"]["sharpe"] is not None

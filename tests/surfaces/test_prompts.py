@@ -82,7 +82,7 @@ def test_a_prompt_that_lacks_an_argument_says_which(db):
 def test_a_trader_reads_its_brief_decides_on_it_and_that_is_on_record(db):
     async def talk(client: Client) -> tuple[list[str], dict[str, Any], str, dict[str, Any]]:
         tools = [tool.name for tool in (await client.list_tools()).tools]
-        brief = (await client.call_tool("get_brief", {"symbol": "BTC", "whole": True})).structured_content
+        brief = (await client.call_tool("get_brief", {"symbol": "BTC", "detail": True})).structured_content
         page = (await client.read_resource("memtape://brief")).contents[0].text
         decided = await client.call_tool("record_decision", {"id": "d1", "t": "2026-06-06T00:00:00Z", "symbol": "BTC",
                                          "action": "no_trade", "reason": "chop", "brief": brief["receipt"]})  # fmt: skip

@@ -15,7 +15,7 @@ from memtape.runners.conduct import RunTask, conduct_run, reexamine
 from memtape.surfaces.cli.layout import BY_HAND, COMMANDS, command_of
 from memtape.surfaces.cli.main import app
 from memtape.surfaces.cli.printing import summary
-from memtape.surfaces.cli.tables import short_figure, short_time
+from memtape.surfaces.cli.tables import short_figure, short_time, table_lines
 from memtape.surfaces.registry import all_operations, execute, result_schema
 from memtape.surfaces.run_host import run_host
 from tests.brokers.desk import REAL
@@ -211,3 +211,18 @@ def test_every_command_that_reads_takes_columns_and_json() -> None:
     ]:
         text = CliRunner().invoke(app, [*path.split(), "--help"]).output
         assert "--columns" in text and "--json" in text, path
+
+
+def test_the_message_of_a_wrong_call_fits_the_terminal(demo: str) -> None:
+    wrong = [["trads"], ["get-trades"], ["trades", "--simbol", "MSFT"], ["agents", "lst"], ["check"], ["trades", "--limit", "x"],
+             ["trades", "--agent", "tech-brakout", "--db", demo]]  # fmt: skip
+    for words, (code, shown) in zip(wrong, on_terminal(80, wrong), strict=True):
+        assert code == 2 and "Traceback" not in shown, (words, shown)
+        assert max(map(len, shown.splitlines())) <= 80, (words, shown)
+
+
+def test_a_long_symbol_below_its_row_is_named_and_whole() -> None:
+    rows = [{"id": "a" * 16, "entry_at": "2025-01-02 08:00Z", "symbol": symbol, "side": "long", "net_pnl_usd": "-12.5", "pnl_r": "-1"}
+            for symbol in ("NQ=F 2025-03 E-mini Nasdaq-100 Future", "EURUSD")]  # fmt: skip
+    shown = table_lines(rows, width=80)
+    assert "    symbol NQ=F 2025-03 E-mini Nasdaq-100 Future" in shown and "    symbol EURUSD" in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import anyio
@@ -10,8 +11,9 @@ import pytest
 from mcp import Client
 
 import memtape
-from memtape.surfaces.mcp import INSTRUCTIONS, build_server
-from memtape.surfaces.registry import ToolSet, all_operations, params_schema
+from memtape.surfaces.caller import Caller
+from memtape.surfaces.mcp import INSTRUCTIONS, build_server, instructions_for
+from memtape.surfaces.registry import TOOL_SETS, ToolSet, all_operations, in_tool_set, params_schema
 from memtape.surfaces.tool_schema import CHECKS, tool_schema
 
 BUDGETS: dict[ToolSet, int] = {"trader": 3_000, "coach": 4_500, "full": 15_000}
@@ -76,3 +78,21 @@ def test_the_names_of_the_seeds_are_listed_in_full():
             return {tool.name for tool in (await client.list_tools()).tools}
 
     assert {"store_trade_memory", "recall_similar_trades"} <= anyio.run(names)
+
+
+def test_a_coach_is_told_of_its_own_tools_and_an_action_has_fixed_words():
+    for tools in TOOL_SETS:
+        told = instructions_for(tools, "desk")
+        assert len(told.splitlines()) <= 12
+        named = set(re.findall(r"[a-z]+(?:_[a-z]+)+", told))
+        assert named <= set(in_tool_set(all_operations(), tools, Caller("model", "desk", bound=True))), tools
+    listed = tool_schema(all_operations()["record_decision"], "trader", True)
+    assert listed["properties"]["action"]["enum"] == ["buy", "sell", "close", "reduce", "hold", "no_trade"]
+    assert {"action", "reason"} <= set(listed["required"])
+    note = tool_schema(all_operations()["append_note"], "trader", True)
+    assert "run" in note["properties"] and "run" in note["required"], "a model is refused without it"
+
+
+def test_what_a_model_needs_for_a_past_brief_is_not_listed_for_a_trader():
+    asked = tool_schema(all_operations()["get_brief"], "trader", True)["properties"]
+    assert set(asked) == {"context", "symbol", "strategy", "detail"}

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 from itertools import groupby
@@ -32,6 +31,7 @@ from pydantic import ConfigDict, Field
 from memtape.core.codec import EPOCH, canonical, decimal_text, make_id
 from memtape.core.fills import Fill, Funding
 from memtape.core.observed import Bar, CashFlow, CheckedBar, HeldPosition
+from memtape.core.value_class import dataclass
 from memtape.core.values import MONEY, ONE, ZERO, Number, Price, Symbol, Text, read
 from memtape.errors import Invalid
 

@@ -20,7 +20,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from http.client import HTTPException
@@ -34,6 +34,7 @@ from memtape.core.codec import EPOCH
 from memtape.core.fills import Fill
 from memtape.core.ids import TickId
 from memtape.core.observed import Bar, Tick
+from memtape.core.value_class import dataclass
 from memtape.core.venue_coverage import ReadingGap, VenueCoverage
 from memtape.errors import Invalid, Unreachable
 

@@ -14,8 +14,9 @@ True
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from memtape.core.value_class import dataclass
 
 AuthorName = Literal["owner", "model", "venue"]
 

@@ -20,7 +20,7 @@ source leaves out. A stored event has only what was stated, under the names that
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, ClassVar
 
@@ -29,6 +29,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from memtape.core.codec import plain
 from memtape.core.event_kinds import IMPORTANCE_OF_IMPACT, UNKNOWN_IMPORTANCE, EventKind, Impact, kind_of_title
 from memtape.core.exposure import CURRENCIES, ScheduledEvent
+from memtape.core.value_class import dataclass
 from memtape.core.values import STRICT, Key, Label, Symbol, Text, Time, read
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)

@@ -19,11 +19,11 @@ False
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from memtape.core.fact_wording import statement_key
 from memtape.core.facts import MIN_FACT_CHARS, Confidence
+from memtape.core.value_class import dataclass
 
 Author = Literal["owner", "model"]
 FACT_TOOLS = frozenset({"remember", "forget"})  # they answer with nothing that others wrote

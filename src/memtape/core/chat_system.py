@@ -19,12 +19,13 @@ boundary made from the hash of the lines ends them, so that a fact that reads as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from memtape.core.brief.sanitize import quote_text, safe_line
 from memtape.core.codec import digest
 from memtape.core.facts import FACTS_HEADING, MAX_FACT_CHARS, MAX_TOPIC_CHARS, Fact, fact_line
+from memtape.core.value_class import dataclass
 
 CHAT_PROMPT_VERSION = 1  # raise it whenever a word of this module's texts changes
 ChatLevel = Literal["beginner", "regular", "professional"]

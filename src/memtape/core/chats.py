@@ -15,7 +15,7 @@ A strategy that a model proposes is a `strategy_card`; only the owner's `strateg
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from operator import attrgetter
@@ -29,6 +29,7 @@ from memtape.core.decisions.runs import AgentRun, RunEnd, RunStart
 from memtape.core.ids import AgentId
 from memtape.core.items import StoredItem
 from memtape.core.skills import LongText
+from memtape.core.value_class import dataclass
 from memtape.core.values import STRICT, Key, Line, ModelName, Slug, Time, read
 
 MAX_MESSAGE_CHARS = 20_000

@@ -8,7 +8,7 @@ field's name is its key in the data, in the order of the data, and a field with 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, ClassVar, Literal
@@ -17,6 +17,7 @@ from memtape.core.codec import plain, read_time
 from memtape.core.ids import JournalNoteId, LessonId, MemoryId, PlanId, ProposalId, ReflectionId, TickId, TradeId
 from memtape.core.ledger.trades import Trade, round_money
 from memtape.core.observed import Bar
+from memtape.core.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

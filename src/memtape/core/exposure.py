@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from statistics import median
 
 from memtape.core.observed import Bar, Side
+from memtape.core.value_class import dataclass
 from memtape.errors import Invalid
 
 REACTION_WINDOW = timedelta(hours=2)

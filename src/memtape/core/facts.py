@@ -21,7 +21,6 @@ up again. Being shown is not being referred to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Annotated, Any, Literal
@@ -31,6 +30,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from memtape.core.brief.sanitize import clean_line
 from memtape.core.codec import EPOCH
 from memtape.core.items import StoredItem
+from memtape.core.value_class import dataclass
 from memtape.core.values import clean_text
 
 FactSource = Literal["chat", "profile", "inferred"]  # from a conversation, entered by the owner, concluded from behaviour

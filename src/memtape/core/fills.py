@@ -7,7 +7,7 @@ Decimal('65200')
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -15,6 +15,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from memtape.core.codec import time_text
 from memtape.core.labels import OrderSide
+from memtape.core.value_class import dataclass
 from memtape.core.values import (
     MONEY,
     ONE,

@@ -7,7 +7,7 @@ cash flow, equity mark and decision in it. An item is recognised by its (kind, k
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -37,6 +37,7 @@ from memtape.core.observed import (
     Observed,
     Tick,
 )
+from memtape.core.value_class import dataclass
 from memtape.core.values import read
 
 Position = tuple[str, str]  # symbol, leg

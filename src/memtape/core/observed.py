@@ -8,7 +8,7 @@ an empty one means flat.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -20,6 +20,7 @@ from memtape.core.fills import CheckedCorrection, Dividend, Fill, FillCorrection
 from memtape.core.ids import DecisionId, TickId
 from memtape.core.labels import Side as Side
 from memtape.core.labels import StatedSide, folded
+from memtape.core.value_class import dataclass
 from memtape.core.values import (
     KEY,
     ONE,

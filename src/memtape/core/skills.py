@@ -7,7 +7,7 @@ skill on one account, in mode sim, paper or live; its mode never changes.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from decimal import Decimal
 from typing import Annotated, ClassVar, Literal
 
@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field
 from memtape.core.ids import AgentId, SkillId
 from memtape.core.ledger.excursions import MfeMode
 from memtape.core.ledger.terms import AccountTerms, TradeUnit
+from memtape.core.value_class import dataclass
 from memtape.core.values import SLUG, STRICT, ZERO, Currency, Label, Line, Price, Quantity, Text
 
 Mode = Literal["sim", "paper", "live"]

@@ -227,9 +227,11 @@ def _field_problem(
     if kind in _PROBLEMS:
         problem = _PROBLEMS[kind].format(**found.get("ctx", {}))
     fix = _FIXES.get(kind, "Correct it")
+    if kind == "string_too_long":
+        fix, got = f"{fix}: it has {len(found['input'])}", ""
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         fix = meant(str(found["loc"][-1]), _names_beside(found["loc"], schema)) or fix
-    return FieldProblem(field, f"{problem[:1].lower()}{problem[1:]}", f"{fix} {got}")
+    return FieldProblem(field, f"{problem[:1].lower()}{problem[1:]}", f"{fix} {got}".strip())
 
 
 def _names_beside(place: Sequence[str | int], schema: Callable[[], Mapping[str, Any]]) -> set[str]:

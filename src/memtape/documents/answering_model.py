@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from memtape.core.brief.sanitize import one_line
+from memtape.core.value_class import dataclass
 from memtape.documents import vectors
 from memtape.documents.cache import DocumentCache
 from memtape.documents.index import DocumentIndex

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from memtape.core.codec import digest
+from memtape.core.value_class import dataclass
 
 BYTES_PER_TOKEN = 4  # of English prose: good enough to size windows, not to compute costs
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")

@@ -14,10 +14,10 @@ CitationVerdict(verdict='moved', start_line=3, end_line=3, path=None)
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from memtape.core.codec import digest
+from memtape.core.value_class import dataclass
 from memtape.errors import Invalid
 
 CitationState = Literal["valid", "moved", "changed", "gone"]

@@ -25,12 +25,12 @@ Asked: why?
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from memtape.core.brief.sanitize import one_line
 from memtape.core.codec import time_text
+from memtape.core.value_class import dataclass
 from memtape.documents.sources import PAGE_TIER, PAGE_TYPE, FileEntry
 
 MAX_STATEMENT_LENGTH = 20_000  # characters of one line

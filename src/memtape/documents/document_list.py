@@ -12,9 +12,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from memtape.core.value_class import dataclass
 from memtape.documents.cache import SHARED_SCOPE
 from memtape.documents.index import DocumentIndex
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from memtape.core.value_class import dataclass
 from memtape.plugs.embedder import Embedder
 
 Fusion = Literal["weighted", "reciprocal"]

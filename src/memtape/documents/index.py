@@ -22,12 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from memtape.core.codec import moment
+from memtape.core.value_class import dataclass
 from memtape.documents.cache import SHARED_SCOPE, DocumentCache
 from memtape.documents.file_changes import (
     IndexedFile,

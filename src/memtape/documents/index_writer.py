@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from typing import NamedTuple
 
 from memtape.core.codec import digest, micros
+from memtape.core.value_class import dataclass
 from memtape.documents.cache import DocumentCache
 from memtape.documents.chunks import Chunk, cut_document
 from memtape.documents.citations import content_hash, lines_of

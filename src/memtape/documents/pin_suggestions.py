@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from memtape.core.brief.token_estimate import estimate_tokens
+from memtape.core.value_class import dataclass
 from memtape.documents.chunks import sections
 from memtape.documents.citations import lines_of
 from memtape.documents.pinned_rules import section_lines

@@ -20,7 +20,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from memtape.core.value_class import dataclass
 
 MAX_WORDS = 16  # of a question, that are searched for
 MIN_PAIRS = 4  # of these, reserved for character pairs if a question has both words and characters without spaces

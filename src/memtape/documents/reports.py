@@ -23,10 +23,11 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from datetime import date
 from typing import Any
 
+from memtape.core.value_class import dataclass
 from memtape.documents.report_exports import metric_name, number_in, read_export
 
 CAVEAT_START = "These are simulated trades"

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from memtape.core.recall.ranking import may_hold
+from memtape.core.value_class import dataclass
 
 EXTERNAL_TIER = 4  # texts from outside
 OPEN_PLACES, RESERVED_PLACES = 1, 2  # how the first three places are divided

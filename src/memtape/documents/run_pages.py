@@ -31,7 +31,6 @@ Session: fresh, then s2
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import date
 
 from memtape.core.brief.sanitize import redact_secrets
@@ -39,6 +38,7 @@ from memtape.core.codec import canonical_plain, plain
 from memtape.core.decisions.examinations import Examination
 from memtape.core.decisions.runs import AgentRun, RunEnd, RunStart, RunStep, RunUsage
 from memtape.core.observed import Decision
+from memtape.core.value_class import dataclass
 from memtape.documents.day_pages import DayPages, section_heading, statement_line, time_of_day
 from memtape.documents.sources import RUN_PAGES
 

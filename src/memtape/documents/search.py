@@ -27,9 +27,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from memtape.core.value_class import dataclass
 from memtape.documents import lexical
 from memtape.documents.answering_model import AnsweringModel, EmbedderById, choose_model, is_ready_in_all, passages_have
 from memtape.documents.cache import SHARED_SCOPE, DocumentCache

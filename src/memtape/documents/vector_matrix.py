@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from memtape.core.value_class import dataclass
 from memtape.documents.cache import DocumentCache
 from memtape.plugs.embedder import Embedder
 

@@ -9,9 +9,9 @@ compares the vectors with a question.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from memtape.core.value_class import dataclass
 from memtape.documents.cache import SHARED_SCOPE, DocumentCache
 from memtape.errors import MemtapeError
 from memtape.plugs.embedder import Embedder

@@ -10,7 +10,7 @@ therefore held back for a while: otherwise a withdrawal would be recorded as a l
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 
@@ -20,6 +20,7 @@ from memtape.core.codec import EPOCH, decimal_text, make_id
 from memtape.core.fills import Fill, FillCorrection, Funding
 from memtape.core.items import Item
 from memtape.core.observed import Bar, CashFlow, EquityMark, Tick
+from memtape.core.value_class import dataclass
 from memtape.core.values import MONEY, ZERO, read
 from memtape.core.venue_coverage import VenueCoverage, coverage_body
 from memtape.engine.agent import AgentMemory

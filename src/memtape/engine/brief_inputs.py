@@ -27,7 +27,7 @@ from memtape.engine.view.open_positions import open_positions
 from memtape.engine.view.outcomes import decision_outcomes
 from memtape.engine.view.owner_stream import INSTANT
 from memtape.engine.view.plans import plan_views
-from memtape.engine.view.situation import current_situation
+from memtape.engine.view.situation import current_situation, last_symbol
 from memtape.engine.view.venue import coverage_at
 from memtape.engine.view.view import TradeFilter
 
@@ -51,7 +51,6 @@ MAX_DISCREPANCIES = 20
 MAX_DISCREPANCIES_READ = 200  # among them may be many that no brief shows
 # A late snapshot explains itself, and what was held before the record began is no news to the agent.
 NOT_IN_BRIEFS = frozenset(("snapshot_lag", "adopted"))
-MAX_DECISIONS_BACK = 20
 
 
 def gather(
@@ -216,18 +215,3 @@ def last_reason(view: View, symbol: str | None) -> str:
     """The reason of the last decision, on a symbol or on any."""
     last = view.items("decision", symbol=symbol, newest=True, limit=1)
     return (last[0].body.get("reason") or "") if last else ""
-
-
-def last_symbol(view: View) -> str | None:
-    """The symbol of the last decision, else one that is held or marked, else that of the last fill or trade."""
-    decided = [item for item in view.items("decision", newest=True, limit=MAX_DECISIONS_BACK) if item.symbol]
-    if decided:
-        # Of several decisions of one moment the first by id, whether they came in one tick or one by one.
-        return min((item for item in decided if item.at == decided[0].at), key=lambda item: item.key).symbol
-    for tick in view.latest_ticks()[:1]:
-        for symbol in [*sorted(tick.body.get("positions") or {}), *sorted(tick.body.get("marks", {}))]:
-            return str(symbol)
-    for kind in ("fill", "trade", "claim"):
-        for item in view.items(kind, newest=True, limit=1):
-            return item.symbol
-    return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
@@ -11,6 +10,7 @@ from memtape.core.brief.compose import BRIEF_TOKENS
 from memtape.core.brief.inputs import Brief, BriefDocuments
 from memtape.core.codec import canonical_plain, plain
 from memtape.core.observed import DocumentRef, Situation
+from memtape.core.value_class import dataclass
 from memtape.core.values import STRICT, Key, Label, Line, Symbol, Time
 
 MIN_BRIEF_TOKENS, MAX_BRIEF_TOKENS = 200, 32_000  # the budgets that may be asked for

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from memtape.core.memory.predicate import holds, read_predicate
 from memtape.core.observed import Situation
 from memtape.core.recall.checks import CheckReason, CheckVerdict, order_verdict
 from memtape.core.recall.reference import Recalled
+from memtape.core.value_class import dataclass
 from memtape.engine.view.events import events_concerning
 from memtape.engine.view.exposure import position_exposures
 from memtape.engine.view.memories import RecallQuestion, recall_situation

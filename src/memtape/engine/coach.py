@@ -7,7 +7,6 @@ the text again from it, and refuses a receipt whose text does not come out the s
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
@@ -16,6 +15,7 @@ from memtape.core.chat_system import CHAT_PROMPT_VERSION, ChatFocus, ChatLevel, 
 from memtape.core.codec import canonical_plain, make_id, plain
 from memtape.core.facts import choose_facts
 from memtape.core.items import OWNER_STREAM
+from memtape.core.value_class import dataclass
 from memtape.core.values import STRICT, Slug, Time, read
 from memtape.engine.facts import write_facts_shown
 from memtape.engine.resources import Resources

@@ -12,11 +12,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from memtape.core.memory.beliefs import Belief, StatedBelief
+from memtape.core.value_class import dataclass
 from memtape.store.memories import EVERY_ONE
 
 if TYPE_CHECKING:

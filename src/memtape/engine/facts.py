@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -32,6 +31,7 @@ from memtape.core.facts import (
     choose_facts,
 )
 from memtape.core.items import OWNER_STREAM
+from memtape.core.value_class import dataclass
 from memtape.core.values import Slug, read
 from memtape.engine.owner_statements import record_statement
 from memtape.engine.resources import Resources

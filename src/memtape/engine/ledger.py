@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from memtape.engine.view import ledger as reads
-from memtape.engine.view.decisions import decision_card, decision_cards, review
 from memtape.engine.view.instruments import stated_terms
 from memtape.engine.view.short_ids import full_trade_id
 from memtape.engine.view.trade_labels import labelled_trades
@@ -113,11 +112,15 @@ class Ledger:
     ) -> list[DecisionCard]:  # fmt: skip
         """Decisions with their cards, outcomes and re-examinations, newest first."""
         with self._scope.view(as_of, head) as view:
+            from memtape.engine.view.decisions import decision_cards
+
             return decision_cards(view, symbol=symbol, limit=limit, before=before)
 
     def decision_card(self, id: str, *, as_of: datetime | None = None, head: int | None = None) -> DecisionCard | None:
         """One decision with its card, outcome and re-examinations."""
         with self._scope.view(as_of, head) as view:
+            from memtape.engine.view.decisions import decision_card
+
             return decision_card(view, id)
 
     def review(
@@ -125,6 +128,8 @@ class Ledger:
     ) -> tuple[Review, list[str], datetime]:
         """The last decisions as lines with tally and hit rate; the ids of these lines; and the moment of the review."""
         with self._scope.view(as_of, head) as view:
+            from memtape.engine.view.decisions import review
+
             return review(view, limit)
 
     def bars(self, symbol: str, since: datetime, until: datetime) -> list[Bar]:

@@ -8,7 +8,7 @@ asking a model twice. That one cause has one reflection is guaranteed by the log
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import takewhile
@@ -30,6 +30,7 @@ from memtape.core.memory.episodes import Episode
 from memtape.core.memory.outcome_units import money_unit_of_results
 from memtape.core.memory.trade_labels import with_entry_labels
 from memtape.core.skills import Skill
+from memtape.core.value_class import dataclass
 from memtape.core.values import read
 from memtape.engine.view.lessons import last_reflection
 from memtape.engine.view.owner_stream import skill_of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from memtape.core.codec import EPOCH
 from memtape.core.skills import Agent
+from memtape.core.value_class import dataclass
 from memtape.engine.present import present_of
 from memtape.engine.resources import Resources
 from memtape.store.rows import Head

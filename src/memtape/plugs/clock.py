@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
+
+from memtape.core.value_class import dataclass
 
 
 class Clock(Protocol):

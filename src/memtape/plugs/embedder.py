@@ -25,11 +25,12 @@ import hashlib
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from memtape.core.value_class import dataclass
 from memtape.errors import Invalid
 
 # numpy and tokenizers are loaded with the first text: a command that embeds nothing does not wait for them.

@@ -15,7 +15,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
@@ -23,6 +23,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from memtape.core.brief.sanitize import one_line, redact_secrets
+from memtape.core.value_class import dataclass
 from memtape.core.values import read
 from memtape.errors import Invalid, MissingExtra, ModelFailed
 from memtape.plugs.answer_schema import without_optional_nulls

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from memtape.core.codec import micros
+from memtape.core.value_class import dataclass
 
 FOREVER = 2**62
 NEVER = -(2**62)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple, get_type_hints
@@ -23,6 +22,7 @@ from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AffectStep
 from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
 from memtape.core.observed import Bar, Decision
+from memtape.core.value_class import dataclass
 from memtape.core.values import read
 from memtape.store.database import Row
 from memtape.store.schema import AFFECT_COLUMNS, EPISODE_COLUMNS, OUTCOME_COLUMNS, TRADE_COLUMNS

@@ -8,13 +8,13 @@ projection. {real} is a double.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import get_type_hints
 
 from memtape.core.decisions.followed import FollowedOutcome
 from memtape.core.ledger.trades import Trade
 from memtape.core.memory.affect import AffectStep
 from memtape.core.memory.episodes import Episode
+from memtape.core.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

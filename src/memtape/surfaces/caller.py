@@ -7,10 +7,10 @@ operations a model may call; `require_owner` refuses the part of an operation th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from memtape.core.skills import DEFAULT_AGENT
+from memtape.core.value_class import dataclass
 from memtape.errors import PermissionDenied
 
 if TYPE_CHECKING:

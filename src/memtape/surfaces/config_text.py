@@ -2,7 +2,8 @@
 
 A text is edited where the entry belongs and nowhere else, so that the order, the spaces and the comments of its owner survive.
 Every edit is checked: the new text must hold the same values as before, with the entry added or gone. A text that cannot be
-edited so (JSON with comments, TOML with inline tables) is refused, and nothing is written.
+edited so (broken JSON, TOML with inline tables) is refused, and nothing is written. JSON may have comments and commas too many,
+as the settings of VS Code do.
 
 >>> edit = add_server('{"theme": "dark"}', ("mcpServers", "memtape"), {"command": "memtape"})
 >>> print(edit.text)
@@ -24,14 +25,17 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from memtape.core.value_class import dataclass
 from memtape.errors import Invalid
 
 Path = tuple[str, str]  # the group of all servers, and the name of one
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_COMMENT = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+_COMMA_TOO_MANY = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
 PASTE = "Paste the block into it yourself"
 
 
@@ -87,10 +91,9 @@ def has_server(text: str, path: Path, server: Mapping[str, Any], *, toml: bool =
 
 def _values(text: str, toml: bool) -> dict[str, Any]:
     try:
-        values = tomllib.loads(text) if toml else json.loads(text) if text.strip() else {}
+        values = tomllib.loads(text) if toml else json.loads(plain) if (plain := plain_json(text)).strip() else {}
     except ValueError as error:
-        kind = "TOML" if toml else "plain JSON (a comment or a comma too many makes it something else)"
-        raise Invalid("file", f"it cannot be read as {kind}: {error}", PASTE) from None
+        raise Invalid("file", f"it cannot be read as {'TOML' if toml else 'JSON'}: {error}", PASTE) from None
     if not isinstance(values, dict):
         raise Invalid("file", "it is not an object with settings", PASTE)
     return values
@@ -98,7 +101,7 @@ def _values(text: str, toml: bool) -> dict[str, Any]:
 
 def _check(text: str, wanted: Mapping[str, Any], toml: bool) -> None:
     try:
-        found = tomllib.loads(text) if toml else json.loads(text)
+        found = tomllib.loads(text) if toml else json.loads(plain_json(text))
     except ValueError:
         found = None
     if found != wanted:
@@ -106,6 +109,21 @@ def _check(text: str, wanted: Mapping[str, Any], toml: bool) -> None:
 
 
 # ---- JSON --------------------------------------------------------------------------------------------------------------
+
+
+def plain_json(text: str) -> str:
+    """Returns JSON with blanks in place of comments, of commas before a closing bracket and of a byte order mark.
+
+    Everything else keeps its place, so what is found here stands at the same place in the text.
+
+    >>> plain_json('{"a": "//", /* b */ "c": [1, ], // d' + chr(10) + "}")
+    '{"a": "//",         "c": [1  ]      \\n}'
+    """
+
+    def blanks(found: re.Match[str]) -> str:
+        return found[0] if found[0][0] == '"' else re.sub(r"[^\r\n]", " ", found[0])
+
+    return _COMMA_TOO_MANY.sub(blanks, _COMMENT.sub(blanks, text.replace("\ufeff", " ", 1) if text[:1] == "\ufeff" else text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +165,7 @@ def _add_json(text: str, path: Path, server: Mapping[str, Any]) -> TextEdit:
     line = "\r\n" if "\r\n" in text else "\n"
     indented = re.search(r"\n([ \t]+)\S", text)
     step = indented[1] if indented else "  "
+    plain = plain_json(text)
     if not text.strip():
         whole = json.dumps({path[0]: {path[1]: server}}, indent=step, ensure_ascii=False) + "\n"
         return TextEdit(whole, text, whole)
@@ -154,15 +173,20 @@ def _add_json(text: str, path: Path, server: Mapping[str, Any]) -> TextEdit:
     def written(value: object, depth: int) -> str:
         return json.dumps(value, indent=step, ensure_ascii=False).replace("\n", line + depth * step)
 
-    root = _after_blank(text, 0)
-    members, end = _members(text, root)
+    root = _after_blank(plain, 0)
+    members, end = _members(plain, root)
     depth, name, value = 1, path[0], written({path[1]: server}, 1)
     if group := _named(members, path[0]):
-        members, end = _members(text, group.start)
+        members, end = _members(plain, group.start)
         depth, name, value = 2, path[1], written(server, 2)
         if entry := _named(members, path[1]):
             return TextEdit(text[: entry.start] + value + text[entry.end :], text[entry.start : entry.end], value)
     member = f"{line}{depth * step}{json.dumps(name, ensure_ascii=False)}: {value}"
+    if members and (rest := _rest_of_line(text, plain, members[-1].end)):
+        # A comment behind the last member stays behind it; a comma that stands there already is not doubled.
+        at = members[-1].end
+        new = rest + member if rest.lstrip().startswith(",") else "," + rest + member
+        return TextEdit(text[:at] + new + text[at + len(rest) :], rest, new)
     if members:
         at, new = members[-1].end, "," + member
     else:
@@ -172,11 +196,19 @@ def _add_json(text: str, path: Path, server: Mapping[str, Any]) -> TextEdit:
     return TextEdit(text[:at] + new + text[at:], "", new)
 
 
+def _rest_of_line(text: str, plain: str, at: int) -> str:
+    """Returns what stands behind a place up to the end of its line, if that is a comment or a comma too many; else ""."""
+    end = re.compile(r"[^\r\n]*").match(text, at)
+    rest = end[0] if end else ""
+    return rest if rest.strip() and not plain[at : at + len(rest)].strip() else ""
+
+
 def _cut_json(text: str, path: Path) -> str:
-    members, _ = _members(text, _after_blank(text, 0))
+    plain = plain_json(text)
+    members, _ = _members(plain, _after_blank(plain, 0))
     group = _named(members, path[0])
     assert group is not None
-    members, _ = _members(text, group.start)
+    members, _ = _members(plain, group.start)
     entry = _named(members, path[1])
     assert entry is not None
     place = members.index(entry)

@@ -11,11 +11,10 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memtape.surfaces.config_text import server_block
+from memtape.core.value_class import dataclass
 
 SERVER_NAME = "memtape"
 PASSWORD = re.compile(r"(//[^:/@]+):[^@]*@")  # of a database, in its address
@@ -51,6 +50,8 @@ class McpClient:
 
     def block(self, command: Sequence[str], name: str = SERVER_NAME) -> str:
         """Returns its settings file with this server alone."""
+        from memtape.surfaces.config_text import server_block
+
         return server_block((self.group, name), self.server(command), toml=self.toml)
 
 

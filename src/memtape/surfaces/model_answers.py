@@ -2,7 +2,7 @@
 
 A model pays for every word of an answer, and a page of trades has seventy columns. So at the door to a model a list has at most
 ten rows of chosen columns, and values that are null are left out. `fields` chooses other columns, `limit` and `cursor` give more
-rows where an operation has them, and `whole` gives the answer as every other surface gets it.
+rows where an operation has them, and `detail` gives the answer as every other surface gets it.
 
 >>> rows = [{"id": f"t{n}", "symbol": "BTC", "fees_usd": "1", "pnl_r": None} for n in range(12)]
 >>> found = small_answer({"agent": "desk", "trades": rows}, {"trades": ("symbol", "pnl_r")}, ())
@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from memtape.core.near_names import meant
+from memtape.errors import Invalid
 from memtape.surfaces.registry import Operation, perform
 from memtape.surfaces.translate import EVERY_TABLE
 
@@ -29,7 +31,7 @@ MAX_VALUES = 40  # of a list that is no table, such as the ids behind a belief
 ROWS: Mapping[str, int] = {"get_skill_performance": 30, "get_my_deployments": 30}  # a coach sees the last 30 trades
 # Names by which a row can be asked for again.
 IDS = frozenset({"id", "trade_id", "decision_id", "plan_id", "belief_id", "note_id", "fact_id", "run", "path", "digest"})
-# Parts that a model rarely needs: it asks for them with `whole`.
+# Parts that a model rarely needs: it asks for them with `detail`.
 LEFT_OUT: Mapping[str, frozenset[str]] = {
     "get_brief": frozenset({"segments", "citations", "counted_by", "digest", "head", "owner_head", "agent"}),
     "get_strategy_performance": frozenset({"habits"}),
@@ -37,18 +39,18 @@ LEFT_OUT: Mapping[str, frozenset[str]] = {
     "get_equity": frozenset({"points"}),
 }
 FIELDS = {"type": "array", "items": {"type": "string"}, "description": "columns to show"}
-WHOLE = {"type": "boolean", "description": "every row and column"}
+DETAIL = {"type": "boolean", "description": "every row and column"}
 
 
 def answer_for_model(memory: Memory, known: Operation, data: object, caller: Caller) -> dict[str, Any]:
-    """Performs an operation and returns its answer in the size that a model can use, or whole if it asks for that."""
+    """Performs an operation and returns its answer in the size that a model can use, or with everything if it asks for that."""
     if not isinstance(data, Mapping):
         return perform(memory, known, data, caller)
-    asked, fields, whole = asked_of_door(known, data)
+    asked, fields, detail = asked_of_door(known, data)
     answer = perform(memory, known, asked, caller)
     if known.writes:
         return with_short_lists(answer)
-    if whole:
+    if detail:
         return answer
     rows = data["limit"] if isinstance(data.get("limit"), int) else ROWS.get(known.name, DEFAULT_ROWS)
     if known.name == "get_document" and "end_line" not in data:
@@ -63,7 +65,7 @@ def first_lines(answer: Mapping[str, Any], most: int = MAX_TEXT_CHARACTERS) -> d
     >>> first_lines(page, most=9)
     {'start_line': 11, 'end_line': 12, 'text': 'one\\ntwo', 'note': 'line 12 of 14; read on with start_line 13'}
     >>> first_lines({"start_line": 1, "end_line": 1, "text": "a" * 20}, most=9)["note"]
-    'the first 9 of 20 characters of a long line; all with whole'
+    'the first 9 of 20 characters of a long line; all with detail'
     >>> first_lines(page) == page
     True
     """
@@ -73,7 +75,7 @@ def first_lines(answer: Mapping[str, Any], most: int = MAX_TEXT_CHARACTERS) -> d
     lines = text[: most + 1].split("\n")[:-1]
     if not lines:
         long = text.partition("\n")[0]
-        note = f"the first {most} of {len(long)} characters of a long line; all with whole"
+        note = f"the first {most} of {len(long)} characters of a long line; all with detail"
         return {**answer, "end_line": first, "text": text[:most], "note": note}
     end = first + len(lines) - 1
     note = f"line {end} of {last}; read on with start_line {end + 1}"
@@ -105,27 +107,37 @@ def _with_short_list(name: str, value: Any, most: int, hidden: dict[str, int]) -
 
 
 def answer_options(known: Operation) -> dict[str, Any]:
-    """Returns the parameters that the door adds to a tool: `fields` for the columns of a table, `whole` for what is left out."""
+    """Returns the parameters that the door adds to a tool: `fields` for the columns of a table, `detail` for what is left out.
+
+    Three operations have a `detail` of their own, which says how much they read.
+    """
     if known.writes:
         return {}
-    own = known.params.model_fields
-    added: dict[str, Any] = {"fields": FIELDS} if any(known.columns.values()) else {}
+    own, left_out = known.params.model_fields, LEFT_OUT.get(known.name, frozenset())
+    in_tables = [name for name, chosen in known.columns.items() if chosen and name not in left_out]
+    added: dict[str, Any] = {"fields": FIELDS} if in_tables else {}
     if known.columns or known.name in LEFT_OUT:
-        added |= {"whole": WHOLE}
+        added |= {"detail": DETAIL}
     return {name: schema for name, schema in added.items() if name not in own}
 
 
 def asked_of_door(known: Operation, data: Mapping[str, Any]) -> tuple[dict[str, Any], Sequence[str], bool]:
-    """Returns what an operation is asked, and what is asked of the door: columns, and whether the whole answer is wanted."""
+    """Returns what an operation is asked, and what is asked of the door: columns, and whether all of the answer is wanted."""
     # Both are accepted for every read, also where the schema does not list them.
     asked, own = dict(data), known.params.model_fields
-    fields = asked.pop("fields", None) if not known.writes and "fields" not in own else None
-    whole = asked.pop("whole", None) if not known.writes and "whole" not in own else None
+    if known.writes:
+        return asked, (), False
+    fields = asked.pop("fields", None) if "fields" not in own else None
+    if not (fields is None or (isinstance(fields, list) and all(isinstance(name, str) for name in fields))):
+        raise Invalid("fields", "is not a list of names", 'Write it like ["symbol", "pnl_r"]')
+    # An operation with a `detail` of its own is asked for it; where that is yes or no, yes means the same at the door.
+    detail = asked.get("detail")
+    if "detail" not in own and asked.pop("detail", None) not in (None, True, False):
+        raise Invalid("detail", "is not true or false", "Give true for every row and column, or leave it out")
     limit = own.get("limit")
-    if limit is not None and isinstance(limit.default, int) and limit.default > DEFAULT_ROWS and not whole:
+    if limit is not None and isinstance(limit.default, int) and limit.default > DEFAULT_ROWS and detail is not True:
         asked.setdefault("limit", DEFAULT_ROWS)
-    columns = [str(name) for name in fields] if isinstance(fields, list) else []
-    return asked, columns, whole is True
+    return asked, fields or (), detail is True
 
 
 def small_answer(
@@ -135,6 +147,7 @@ def small_answer(
     """Returns an answer with few rows in each list, chosen columns, and no empty values. `not_shown` counts the other rows."""
     small: dict[str, Any] = {}
     hidden: dict[str, int] = {}
+    _require_columns(answer, fields)
     for name, value in answer.items():
         if name in left_out or value is None or value == {}:
             continue
@@ -148,6 +161,15 @@ def small_answer(
         if len(value) > most:
             hidden[name] = len(value) - most
     return small | ({"not_shown": hidden} if hidden else {})
+
+
+def _require_columns(answer: Mapping[str, Any], fields: Sequence[str]) -> None:
+    """Raises `Invalid` for a column that no table of the answer has: left out silently, it would look as if it were empty."""
+    tables = [value for value in answer.values() if isinstance(value, list) and value and isinstance(value[0], dict)]
+    known = list(dict.fromkeys(name for table in tables for row in table for name in row))
+    for name in fields:
+        if known and name not in known:
+            raise Invalid("fields", f"there is no column '{name}'", meant(name, known) or f"Choose from {', '.join(known)}")
 
 
 def _small_row(row: Mapping[str, Any], chosen: Sequence[str]) -> dict[str, Any]:

@@ -17,10 +17,10 @@ An operation without a row in this table fails a test.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from memtape.core.authors import MODEL_AUTHOR, OWNER_AUTHOR, REPORTING_MODEL, LogAuthor
+from memtape.core.value_class import dataclass
 from memtape.errors import PermissionDenied
 
 if TYPE_CHECKING:

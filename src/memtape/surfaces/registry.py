@@ -17,7 +17,7 @@ the module of one operation, so that a command starts quickly.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from importlib import import_module
 from inspect import cleandoc, signature
@@ -29,6 +29,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from memtape.core.near_names import meant
+from memtape.core.value_class import dataclass
 from memtape.core.values import invalid_from
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.caller import Caller

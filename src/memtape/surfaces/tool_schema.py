@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from memtape.core.decisions.outcomes import MODEL_ACTIONS
 from memtape.surfaces.model_answers import answer_options
 from memtape.surfaces.registry import params_schema
 
@@ -32,13 +33,17 @@ CHECKS = frozenset({
 RESEARCH = frozenset({
     "head", "parameters", "weights", "strength", "sharpe", "kelly_beside", "explain", "profile", "memory_types", "fusion", "slot",
     "min_score", "backfill", "verdict", "run", "budget", "with_memory", "context_regime", "context_atr_d1", "expire_when",
-    "cooldown_minutes", "fire_mode", "curve", "frame", "expiry_bars", "quoted", "memory",
+    "cooldown_minutes", "fire_mode", "curve", "frame", "expiry_bars", "quoted", "memory", "owner_head", "papers",
 })  # fmt: skip
-RARE = frozenset({"as_of", "order_ids", "tags", "max_adverse_excursion", "thesis"})
-MODEL_MUST_GIVE: Mapping[str, tuple[str, ...]] = {"record_decision": ("action", "reason")}
+RARE = frozenset({"as_of", "order_ids", "tags", "max_adverse_excursion", "thesis", "source", "without_memory"})
+# Fields in which a model may use only these words; the owner is free.
+MODEL_WORDS: Mapping[tuple[str, str], tuple[str, ...]] = {("record_decision", "action"): MODEL_ACTIONS}
+MODEL_MUST_GIVE: Mapping[str, tuple[str, ...]] = {
+    "record_decision": ("action", "reason"), "append_note": ("run",),
+}  # fmt: skip
 SHORT: Mapping[str, dict[str, Any]] = {
     "agent": {"type": "string", "description": "its id; default: yours"},
-    "as_of": {"type": "string", "description": "a past time"},
+    "as_of": {"type": "string", "description": "what was known at a past time"},
 }
 SITUATION = {
     "type": "object",
@@ -49,11 +54,14 @@ SITUATION = {
 @lru_cache(maxsize=512)
 def tool_schema(known: Operation, tools: ToolSet, bound: bool) -> dict[str, Any]:
     """Returns the input schema of a tool. A server that is bound to one agent does not ask for it."""
-    hidden = RESEARCH if tools == "full" else RESEARCH | RARE
+    hidden = (RESEARCH if tools == "full" else RESEARCH | RARE) - set(MODEL_MUST_GIVE.get(known.name, ()))
     found = compact_schema(params_schema(known), hidden | {"agent"} if bound else hidden)
     found["properties"] |= answer_options(known)
     # Nearly every tool has these: they are told in few words.
     found["properties"] |= {name: schema for name, schema in SHORT.items() if name in found["properties"]}
+    for (operation, name), words in MODEL_WORDS.items():
+        if operation == known.name:
+            found["properties"][name] = {"type": "string", "enum": list(words), "description": "what you decided"}
     # What a model must give although the owner need not.
     if more := MODEL_MUST_GIVE.get(known.name):
         found["required"] = [*found.get("required", []), *more]

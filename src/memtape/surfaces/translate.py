@@ -12,10 +12,10 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from memtape import errors
+from memtape.core.value_class import dataclass
 from memtape.errors import Invalid, MemtapeError
 
 # The columns that a table shows, by the name of the table; EVERY_TABLE stands for those that are not named.

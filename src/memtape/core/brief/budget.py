@@ -14,11 +14,12 @@ state, footer and the first warning are never left out; pinned rules only where 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 
 from memtape.core.brief.inputs import Role, SourceRef
 from memtape.core.brief.token_estimate import ESTIMATE, estimate_tokens
+from memtape.core.value_class import dataclass
 
 __all__ = ["ESTIMATE", "BriefLine", "BriefSection", "Count", "LinePriority", "estimate_tokens", "fit_section", "fit_sections"]
 Count = Callable[[str], int]

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memtape.core.brief.budget import BriefLine, BriefSection, Count
 from memtape.core.brief.sanitize import safe_line
+from memtape.core.value_class import dataclass
 
 AGENT, CALENDAR, EXTERNAL = "agent", "calendar", "external"
 OWN_REASON = "own reason"  # the agent's reason on a trade that its account recorded

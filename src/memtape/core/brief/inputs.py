@@ -7,7 +7,7 @@ into a `Brief` and reads nothing else, so the same inputs give the same bytes ev
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal
@@ -24,6 +24,7 @@ from memtape.core.recall.query import Query
 from memtape.core.recall.reference import Recalled
 from memtape.core.recall.similar import SimilarDecision
 from memtape.core.skills import Skill
+from memtape.core.value_class import dataclass
 from memtape.core.venue_coverage import VenueCoverage
 
 Role = Literal["system", "user"]

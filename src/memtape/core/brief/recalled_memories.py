@@ -8,13 +8,13 @@ recent ones. A belief is shown only once it has passed the gate, and where its c
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.outcome_units import NO_UNIT, OutcomeUnit, Signal, signal_of
 from memtape.core.observed import ANY, Situation
 from memtape.core.recall.reference import Recalled
+from memtape.core.value_class import dataclass
 
 RECALLED_FOR_BRIEF = 60  # memories and warnings that recall is asked for, so that enough signals remain
 MAX_WARNING_LINES = 3

@@ -16,7 +16,6 @@ Each figure comes with the number of decisions or trades it counts. A day is a U
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, localcontext
 
@@ -24,6 +23,7 @@ from memtape.core.decisions.outcomes import NOT_TAKEN
 from memtape.core.ledger.trades import Trade
 from memtape.core.memory.affect import Affect
 from memtape.core.observed import Decision
+from memtape.core.value_class import dataclass
 from memtape.core.values import MONEY, ZERO
 
 HOUR = timedelta(hours=1)

@@ -15,11 +15,11 @@ segment, the role that reads it, the heading, its place, its own token budget, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from memtape.core.brief.budget import BriefLine, BriefSection
 from memtape.core.brief.inputs import BriefInputs, Role
+from memtape.core.value_class import dataclass
 
 SectionLines = Callable[[BriefInputs], Iterable[BriefLine]]
 _Lines = TypeVar("_Lines", bound=SectionLines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 from memtape.core.codec import plain
 from memtape.core.decisions.cards import TRADE_DECISION
 from memtape.core.ids import AgentId
+from memtape.core.value_class import dataclass
 from memtape.core.values import SLUG, STRICT, ModelName, Price, read
 from memtape.errors import Invalid
 

@@ -14,7 +14,7 @@ its stop came as a field or as a slot.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -23,6 +23,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from memtape.core.brief.sanitize import cap_length
 from memtape.core.codec import decimal_text, plain
 from memtape.core.observed import Decision, Frame
+from memtape.core.value_class import dataclass
 from memtape.core.values import REASON_LENGTH, SLUG, STRICT, Label, Line, Number, read
 from memtape.errors import FieldProblem, Invalid
 

@@ -7,7 +7,7 @@ one. What the bars show is always kept beside it (`auto`), so that a statement n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field
 from memtape.core.decisions.outcomes import NOT_TAKEN, Outcome, OutcomeStatus
 from memtape.core.ledger.trades import Trade
 from memtape.core.observed import Decision
+from memtape.core.value_class import dataclass
 from memtape.core.values import MONEY, STRICT, ZERO, Key, Label, Line, Number, Time, read
 from memtape.errors import FieldProblem, Invalid
 

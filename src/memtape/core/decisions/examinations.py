@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from memtape.core.brief.sanitize import safe_line
+from memtape.core.value_class import dataclass
 from memtape.errors import FieldProblem, Invalid
 
 MAX_NOTES = 300  # characters

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import accumulate, pairwise
 
 from memtape.core.codec import EPOCH
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Bar, Frame
+from memtape.core.value_class import dataclass
 
 FRAME_SECONDS: Mapping[Frame, int] = {
     "1m": 60, "5m": 300, "15m": 900, "30m": 1_800, "1h": 3_600, "4h": 14_400, "1d": 86_400,

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import groupby
@@ -39,10 +39,12 @@ from memtape.core.codec import EPOCH
 from memtape.core.decisions.outcome_bars import FRAME_SECONDS, FrameBars
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Bar, Decision, Frame, Side
+from memtape.core.value_class import dataclass
 from memtape.core.values import MONEY
 from memtape.errors import FieldProblem, Invalid
 
 TRADE_CARD = "trade-decision"
+MODEL_ACTIONS = ("buy", "sell", "close", "reduce", "hold", "no_trade")  # what a model may decide
 # The actions of a decision not to trade, in any case.
 NOT_TAKEN = frozenset({"no_trade", "no-trade", "notrade", "skip", "skip_trade", "hold", "wait", "none", "pass", "stand_aside"})
 DEFAULT_FRAME: Frame = "1h"

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
@@ -30,6 +29,7 @@ from typing import Literal
 from memtape.core.brief.number_format import format_count
 from memtape.core.codec import micros
 from memtape.core.decisions.outcomes import NOT_TAKEN
+from memtape.core.value_class import dataclass
 from memtape.core.values import MONEY
 
 DEFAULT_LINES = 5

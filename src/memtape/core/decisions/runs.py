@@ -6,12 +6,12 @@ then it ends as `lost`. A run has a session before it and one after it: the memo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
 from memtape.core.ids import AgentId
+from memtape.core.value_class import dataclass
 from memtape.core.values import SLUG, STRICT, Key, Label, ModelName, Price, Time
 
 RunKind = Literal["scheduled", "manual", "chat", "re-examination", "council"]

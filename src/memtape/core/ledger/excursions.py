@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from operator import attrgetter
 from typing import Literal
 
 from memtape.core.observed import Bar
+from memtape.core.value_class import dataclass
 
 MfeMode = Literal["hl_strict", "close"]
 

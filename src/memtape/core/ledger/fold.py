@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 from itertools import accumulate
@@ -33,6 +32,7 @@ from memtape.core.ledger.rates import Rates
 from memtape.core.ledger.rounds import KnownBar, Round
 from memtape.core.ledger.snapshots import LastBar, Snapshots
 from memtape.core.ledger.terms import AccountTerms, ContractTerms
+from memtape.core.value_class import dataclass
 from memtape.core.values import MONEY
 
 

@@ -7,7 +7,7 @@ flows so far; where it gave none, starting equity plus the net PnL of what was c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal, localcontext
 from math import sqrt
@@ -16,6 +16,7 @@ from typing import Protocol
 from memtape.core.ledger.trades import Trade
 from memtape.core.observed import CashFlow, EquityMark
 from memtape.core.skills import AgentSettings
+from memtape.core.value_class import dataclass
 from memtape.core.values import MONEY, ZERO
 
 

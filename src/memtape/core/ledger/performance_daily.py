@@ -17,13 +17,13 @@ money are used, and everything that is a share of the equity stays unknown.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, localcontext
 from functools import cached_property
 from math import isfinite, sqrt
 
 from memtape.core.codec import MICROSECOND
+from memtape.core.value_class import dataclass
 from memtape.core.values import MONEY, ZERO
 
 CALENDAR_DAYS, WEEKDAYS = 365, 252

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, localcontext
 
@@ -32,6 +31,7 @@ from memtape.core.ledger.performance_daily import (
 )
 from memtape.core.ledger.trades import Trade
 from memtape.core.observed import Bar
+from memtape.core.value_class import dataclass
 from memtape.core.values import MONEY, ZERO
 
 WEEKDAY_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

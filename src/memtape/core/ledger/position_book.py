@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -21,6 +21,7 @@ from memtape.core.ledger.rounds import Round
 from memtape.core.ledger.terms import DEFAULT_TERMS, AccountTerms, ContractTerms
 from memtape.core.ledger.trades import round_money
 from memtape.core.observed import Decision
+from memtape.core.value_class import dataclass
 from memtape.core.values import ONE, ZERO
 
 AFTER_FILLS = 2**31  # where an entry inferred from a snapshot stands among the entries of its moment

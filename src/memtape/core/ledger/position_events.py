@@ -6,13 +6,13 @@ funding, fills, and the tick that looks at the result. A fill or payment stands 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from memtape.core.codec import EPOCH
 from memtape.core.fills import Dividend, Fill, Funding, Instrument, Split
 from memtape.core.observed import Decision, HeldPosition
+from memtape.core.value_class import dataclass
 
 Order = tuple[datetime, int, int, str]  # time, rank, sequence number, id: the one order of what happens to a position
 TERMS_RANK, SPLIT_RANK, DIVIDEND_RANK, FUNDING_RANK, FILL_RANK, TICK_RANK = -3, -2, -1, 0, 1, 2

@@ -7,7 +7,6 @@ is priced at the mark. The broker's own entry price of a position opened from fl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
@@ -15,6 +14,7 @@ from memtape.core.ledger.position_events import SnapshotView
 from memtape.core.ledger.rounds import Round
 from memtape.core.ledger.terms import AccountTerms
 from memtape.core.observed import Bar, Decision
+from memtape.core.value_class import dataclass
 
 WIDENING = 50  # a range is widened by one part in so many of each bound: 2 %
 MOVED = 1000  # an entry price that moved by more than one part in so many is another one: 0.1 %

@@ -7,7 +7,7 @@ states it went through, by which bars show how far it ran. `trade_from_round` tu
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 
@@ -19,6 +19,7 @@ from memtape.core.ledger.rates import RatePoint, Rates
 from memtape.core.ledger.terms import DEFAULT_TERMS, AccountTerms, ContractTerms
 from memtape.core.ledger.trades import Quality, Trade
 from memtape.core.observed import Bar, Decision
+from memtape.core.value_class import dataclass
 from memtape.core.values import MONEY, ONE, ZERO
 
 STORED_STATES = 16  # of an open round: enough to judge the next bar without its whole history

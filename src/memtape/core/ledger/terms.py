@@ -6,13 +6,13 @@ is inverse (a coin-margined contract is worth fewer coins at a higher price). An
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
 from memtape.core.fills import Instrument
 from memtape.core.ids import AgentId, SkillId
 from memtape.core.ledger.excursions import MfeMode
+from memtape.core.value_class import dataclass
 from memtape.core.values import ONE, ZERO
 
 # The version of the rules by which trades, memories and outcomes are computed. A store made by older rules needs a rebuild.

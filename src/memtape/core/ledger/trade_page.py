@@ -10,12 +10,12 @@ may correct both. A closed trade that was forgotten has no labels; an open one h
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
 from memtape.core.ledger.trades import Trade
 from memtape.core.memory.episodes import Episode
+from memtape.core.value_class import dataclass
 
 SortName = Literal["entry", "exit", "symbol", "side", "held", "size", "net", "r"]
 SORT_FIELDS: Mapping[SortName, str] = {

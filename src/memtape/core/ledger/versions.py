@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from memtape.core.events import Discrepancy
@@ -27,6 +27,7 @@ from memtape.core.ledger.position_events import (
 from memtape.core.ledger.rounds import KnownBar, Round, trade_from_round
 from memtape.core.ledger.terms import AccountTerms
 from memtape.core.ledger.trades import Trade
+from memtape.core.value_class import dataclass
 
 FOREVER = datetime.max.replace(tzinfo=UTC)
 

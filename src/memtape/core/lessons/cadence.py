@@ -16,10 +16,10 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from memtape.core.skills import ReflectionConfig
+from memtape.core.value_class import dataclass
 
 FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(hours=6)
 

@@ -17,7 +17,6 @@ answer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -27,6 +26,7 @@ from memtape.core.lessons.answer import ChosenLesson
 from memtape.core.lessons.reflection import Candidate, Lesson
 from memtape.core.lessons.remarks import checked_remark
 from memtape.core.lessons.stats_lessons import fits_note, lesson_about, worth_choosing
+from memtape.core.value_class import dataclass
 
 MAX_ANSWER_LESSONS = 32
 

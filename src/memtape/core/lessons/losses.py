@@ -17,7 +17,6 @@ group of nearly all trades is not listed either, nor one that has mostly the sam
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from typing import Literal
 
@@ -39,6 +38,7 @@ from memtape.core.lessons.trade_groups import (
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.outcome_units import OutcomeUnit, choose_unit
 from memtape.core.statistics import mean
+from memtape.core.value_class import dataclass
 from memtape.core.values import MONEY
 
 Verdict = Literal["worse", "luck", "rest", "same"]

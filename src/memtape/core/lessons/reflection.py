@@ -12,12 +12,13 @@ holds the lessons of one run. An agent's newest reflection is active; the earlie
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, ClassVar, Final, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
+from memtape.core.value_class import dataclass
 from memtape.core.values import STRICT, Key, Label, Line, Price, Slug, Text, Time
 
 Slot = Literal["entry_timing", "sizing", "symbol_selection", "exit_timing", "regime_fit"]

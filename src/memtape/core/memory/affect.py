@@ -13,11 +13,12 @@ Reference: Grossman & Zhou 1993, Optimal Investment Strategies for Controlling D
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
 from memtape.core.recall.scoring import Spread, sigmoid
+from memtape.core.value_class import dataclass
 from memtape.errors import Invalid
 
 CONFIDENCE_MEMORY = 0.9  # share of the old confidence after the next trade

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
 from memtape.core.memory.affect import AccountChange, AffectFold, AffectStep, affect_steps, event_order
+from memtape.core.value_class import dataclass
 
 STEPS_LOOKED_AT = 16  # before a moment, to find the last one that was known then
 OUTCOMES_LOOKED_AT = 100  # the window of the spread of outcomes

@@ -24,7 +24,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 from typing import Literal, NamedTuple
@@ -37,6 +36,7 @@ from memtape.core.memory.outcome_units import STOPS, OutcomeUnit, choose_unit, i
 from memtape.core.original.memories import window_literal
 from memtape.core.recall.sizing import kelly_from_average
 from memtape.core.statistics import mean, spread
+from memtape.core.value_class import dataclass
 
 DriftOf = Literal["outcome", "risk", "hold"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
+from memtape.core.value_class import dataclass
 from memtape.core.values import STRICT, Key, Label, Line, Symbol, require_storable
 
 

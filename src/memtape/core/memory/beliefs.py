@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from typing import Literal
 
@@ -37,6 +37,7 @@ from memtape.core.memory.predicate import FIELDS, Predicate, Type, conditions, r
 from memtape.core.observed import Situation
 from memtape.core.recall.scoring import faded
 from memtape.core.statistics import beta_cdf, beta_quantile, mean, student_cdf
+from memtape.core.value_class import dataclass
 from memtape.errors import Invalid
 
 Status = Literal["candidate", "believed", "merged", "split", "retired"]

@@ -12,7 +12,6 @@ tier 0 or 1. From then on a claim is `unverified`, and its outcome is unknown.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -22,6 +21,7 @@ from memtape.core.codec import plain
 from memtape.core.ids import MemoryId
 from memtape.core.labels import folded
 from memtape.core.observed import Side, Situation
+from memtape.core.value_class import dataclass
 from memtape.core.values import STRICT, Label, Line
 from memtape.errors import Invalid
 

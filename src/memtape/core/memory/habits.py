@@ -18,10 +18,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from memtape.core.statistics import mean
+from memtape.core.value_class import dataclass
 
 MIN_SIDE_TRADES = 3
 MIN_HALVES_TRADES = 20

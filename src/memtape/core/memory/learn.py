@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ from memtape.core.memory.market import Market, MarketState
 from memtape.core.memory.situation_fields import entry_fields, market_state_at
 from memtape.core.observed import CashFlow, EquityMark, Situation
 from memtape.core.sources import RECORDS, source_of_trade, trade_tier
+from memtape.core.value_class import dataclass
 from memtape.core.values import read
 
 OUTCOME_FIELDS = frozenset({"pnl_r", "pnl_usd"})

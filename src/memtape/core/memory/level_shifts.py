@@ -28,13 +28,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from statistics import NormalDist
 
 from memtape.core.memory.habits import Direction
 from memtape.core.statistics import mean
+from memtape.core.value_class import dataclass
 
 SHIFT_WINDOW_TRADES = 30  # the latest values, which are compared with those before them
 LEAST_WINDOW_TRADES = 10

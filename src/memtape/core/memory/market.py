@@ -23,13 +23,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 from memtape.core.codec import micros
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.memory.situation import Candle, HasPrices, MarketLabels, average_true_range, market_labels
+from memtape.core.value_class import dataclass
 
 W1, D1, H1, M5 = 604_800, 86_400, 3_600, 300
 FRAMES = (W1, D1, 14_400, 7_200, H1, 1_800, 900, 600, M5, 180, 120, 60)  # lengths in seconds, longest first

@@ -18,7 +18,6 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from math import fsum
@@ -27,6 +26,7 @@ from typing import Protocol
 
 from memtape.core.brief.number_format import format_price_of_unit
 from memtape.core.memory.episodes import Episode, RSource
+from memtape.core.value_class import dataclass
 
 MIN_INDEPENDENT_TRADES = 10
 MIN_LOSSES = 3  # losses from which their median is a typical loss

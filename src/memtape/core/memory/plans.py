@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -27,6 +27,7 @@ from memtape.core.codec import canonical
 from memtape.core.ids import PlanId
 from memtape.core.memory.predicate import Predicate, holds, read_predicate
 from memtape.core.memory.situation import Candle
+from memtape.core.value_class import dataclass
 from memtape.core.values import KEY, STRICT, Key, Label, Line, Time, clean_text, read, require_storable
 from memtape.errors import Invalid
 

@@ -26,10 +26,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeGuard, cast
 
 from memtape.core.labels import LABEL_FIELDS, fold_field
+from memtape.core.value_class import dataclass
 from memtape.errors import Invalid
 
 Truth = bool | None

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Literal, NamedTuple, Protocol
 
 from memtape.core.observed import ANY, Bar, Level, Situation
+from memtape.core.value_class import dataclass
 from memtape.errors import Invalid
 
 # Labels with their weight; numbers with their weight and their bandwidth as a fraction of the value.

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import get_args
 
 from memtape.core.calendar import EVENT_HORIZON, MINUTE
@@ -40,6 +40,7 @@ from memtape.core.memory.predicate import (
     condition_truth,
     conditions,
 )
+from memtape.core.value_class import dataclass
 
 SHARES = frozenset({"drawdown_pct", "drawdown_state", "confidence", "risk_appetite"})  # usually between 0 and 1
 LOOKS_BACK = frozenset({"changed", "crosses_above", "crosses_below"})

@@ -8,7 +8,6 @@ them; the comparison shows how much the choice matters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from memtape.core.memory.episodes import Episode, believed_outcome
@@ -16,6 +15,7 @@ from memtape.core.original import score_formulas as formulas
 from memtape.core.original.likeness import similarity_2_6, similarity_7_4
 from memtape.core.recall import scoring
 from memtape.core.recall.query import Query, situation_similarity
+from memtape.core.value_class import dataclass
 
 HALF_WINDOW = timedelta(days=15)
 

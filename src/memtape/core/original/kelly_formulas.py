@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from memtape.core.recall.sizing import Weighted, kelly_r, weighted_mean
+from memtape.core.value_class import dataclass
 
 
 def kelly_bet(p: float, ratio: float) -> float:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from memtape.core.memory.affect import Affect, affect_after_equity, affect_after_trade
 from memtape.core.memory.beliefs import Beta
 from memtape.core.recall.scoring import sigmoid
+from memtape.core.value_class import dataclass
 
 
 def outcome_signal_original(pnl_r: float, expected_r: float | None) -> float:

@@ -8,7 +8,6 @@ loss in much the same situation, more risk than evidence allows, a release ahead
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
@@ -22,6 +21,7 @@ from memtape.core.memory.plans import ResolvedPlans
 from memtape.core.recall.evidence import Evidence
 from memtape.core.recall.warnings import LossWarning
 from memtape.core.skills import Skill
+from memtape.core.value_class import dataclass
 
 CheckVerdict = Literal["clear", "caution", "against"]
 MIN_EFFECTIVE_SAMPLE = 10.0  # effective trades, below which evidence does not count

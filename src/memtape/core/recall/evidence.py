@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from datetime import datetime
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
@@ -34,6 +34,7 @@ from memtape.core.recall.query import Query, SizeBasis, age_days, compared_field
 from memtape.core.recall.scoring import confidence_factor, evidence_weight, faded
 from memtape.core.recall.sizing import SizingHint
 from memtape.core.statistics import beta_quantile, mean, normal_quantile
+from memtape.core.value_class import dataclass
 
 MIN_N_EFF = 10.0  # effective trades
 BINS = ("<=-2R", "-2R..-1R", "-1R..0", "0", "0..1R", "1R..2R", ">2R")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Literal, Protocol, get_args
 
@@ -25,6 +25,7 @@ from memtape.core.memory.situation import LABELS, NUMBERS, Labels, Numbers, rela
 from memtape.core.observed import Side, Situation
 from memtape.core.recall import scoring
 from memtape.core.recall.scoring import Kind
+from memtape.core.value_class import dataclass
 from memtape.errors import Invalid
 
 Profile = Literal["owm", "owm-literal", "balanced"]

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -36,6 +36,7 @@ from memtape.core.recall import scoring
 from memtape.core.recall.explanations import explain_belief, explain_episode, explain_near_miss, explain_plan
 from memtape.core.recall.query import PlanMemory, Query, age_days, last_tested, outcome_for, situation_similarity
 from memtape.core.recall.scoring import Components, Kind, ScoringInput, confidence_factor, faded, score_order_key
+from memtape.core.value_class import dataclass
 
 SOURCE_SHARE, BELIEF_SHARE, SHADOW_SHARE = 0.4, 0.3, 0.4
 CAPPED_FROM_TIER = 3  # from this tier on, one source may not fill a list

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from memtape.core.memory.beliefs import BELIEVED_FROM_TRADES, Belief
@@ -41,6 +41,7 @@ from memtape.core.recall.query import PlanMemory, Query, outcome_for
 from memtape.core.recall.ranking import RankedMemory, Ranking, Yardstick, is_asked, rank_memories
 from memtape.core.recall.scoring import sharpe_weight_cautious, sigma_known
 from memtape.core.recall.warnings import LossWarning, find_warnings, is_loss, warning_unit
+from memtape.core.value_class import dataclass
 
 TESTED_BY_TRADES, WORTH_TESTING = 10, 3
 UNDECIDED_PROBABILITY = (0.2, 0.8)

@@ -22,13 +22,13 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
 from memtape.core.memory.situation import LABELS, NUMBERS, Labels, Numbers, similarity
 from memtape.core.observed import Situation
 from memtape.core.statistics import mean, spread
+from memtape.core.value_class import dataclass
 from memtape.errors import Invalid
 
 SIGMA_UNKNOWN, SIGMA_FLOOR = 1.5, 0.5

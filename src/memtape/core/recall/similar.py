@@ -21,7 +21,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 
@@ -30,6 +29,7 @@ from memtape.core.memory.outcome_units import NO_UNIT, OutcomeUnit, choose_unit
 from memtape.core.observed import Situation
 from memtape.core.recall.query import Query, RecallParameters, outcome_for, situation_similarity
 from memtape.core.recall.scoring import score_order_key
+from memtape.core.value_class import dataclass
 from memtape.errors import Invalid
 
 NO_REASONS: Mapping[str, str] = MappingProxyType({})

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from memtape.core.statistics import beta_quantile
+from memtape.core.value_class import dataclass
 
 Weighted = tuple[float, float | None]  # weight, outcome in R; None if the trade is open
 

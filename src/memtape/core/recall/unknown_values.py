@@ -19,11 +19,11 @@ Such a question is legal and its answer is true, but a spelling mistake looks th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from memtape.core.near_names import MAX_NEAR, either, near_names
 from memtape.core.observed import ANY
+from memtape.core.value_class import dataclass
 
 NEAR_SYMBOL_RATIO = 0.75  # how alike two symbols are, letters and digits only, of which one may be meant for the other
 MAX_KNOWN = 8  # how many are named

@@ -17,7 +17,7 @@ the other half only money; then money is the unit in which no loss is overlooked
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.outcome_units import NO_UNIT, OutcomeUnit
@@ -25,6 +25,7 @@ from memtape.core.recall.explanations import explain_episode
 from memtape.core.recall.query import Query, age_days, outcome_for, situation_similarity
 from memtape.core.recall.ranking import SOURCE_SHARE, Groups, apply_caps, is_capped
 from memtape.core.recall.scoring import confidence_factor, faded, score_order_key
+from memtape.core.value_class import dataclass
 
 MIN_SIMILARITY = 0.6
 FADING_DAYS, FADING_EXPONENT = 365.0, 0.3

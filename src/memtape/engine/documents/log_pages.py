@@ -8,7 +8,7 @@ was decided. A run is on the page of the day on which it began, from its end on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from memtape.core.decisions.examinations import Examination
 from memtape.core.decisions.runs import AgentRun, RunEnd, RunStart
 from memtape.core.observed import Decision
+from memtape.core.value_class import dataclass
 from memtape.core.values import read
 from memtape.documents.day_pages import LogDay, day_bounds
 from memtape.documents.decision_pages import DECISIONS, decision_heading, decision_page

@@ -9,13 +9,14 @@ know how they were.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from memtape.core.brief.inputs import BriefDocuments, Passage, PinnedRule, RuleProblem
 from memtape.core.brief.sections.rules import problem_text
 from memtape.core.codec import make_id, plain
 from memtape.core.items import Item
+from memtape.core.value_class import dataclass
 from memtape.core.values import read
 from memtape.documents.citations import Citation, cite, content_hash, lines_of, quoted_lines
 from memtape.documents.pin_suggestions import likely_rules

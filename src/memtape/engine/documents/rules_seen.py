@@ -12,13 +12,13 @@ edit, and holds at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from memtape.core.brief.inputs import BriefDocuments
 from memtape.core.codec import EPOCH, make_id
 from memtape.core.items import Item
+from memtape.core.value_class import dataclass
 from memtape.core.values import read
 from memtape.documents.citations import lines_of
 

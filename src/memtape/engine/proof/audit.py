@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any, TypedDict
 
@@ -17,6 +17,7 @@ from memtape.core.ids import OwnerId
 from memtape.core.items import OWNER_STREAM
 from memtape.core.ledger.terms import RULES_VERSION
 from memtape.core.skills import Agent
+from memtape.core.value_class import dataclass
 from memtape.core.values import read
 from memtape.engine.memory import Memory
 from memtape.engine.proof.chain import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from memtape.core.authors import OWNER_AUTHOR, author_of_payload
@@ -12,6 +12,7 @@ from memtape.core.chats import CHAT_TEXT_KINDS
 from memtape.core.codec import GENESIS, chain_hash, digest
 from memtape.core.facts import FACT_TEXT_KINDS
 from memtape.core.items import OWNER_STREAM
+from memtape.core.value_class import dataclass
 from memtape.errors import Tampered
 from memtape.store.rows import LogRow
 

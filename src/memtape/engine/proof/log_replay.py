@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import groupby
@@ -36,6 +36,7 @@ from memtape.core.memory.learn_all import MemoryFold
 from memtape.core.memory.plans import PlanState, changed_plan_state, new_plan_state
 from memtape.core.observed import READERS, Claim, ClosedTrade, Closing, Decision, Observed, Tick
 from memtape.core.skills import Agent
+from memtape.core.value_class import dataclass
 from memtape.core.values import read
 from memtape.engine.write.arrivals import independent_items
 from memtape.engine.write.reported_trades import ReportedTrades, reported_id

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from memtape.core.decisions.cards import CardDefinition, card_slots
 from memtape.core.decisions.decision_outcomes import DecisionOutcome
 from memtape.core.decisions.examinations import Gate, reexamination_gate
 from memtape.core.decisions.reviews import ConvictionScore, ReviewedCard, review_lines
+from memtape.core.value_class import dataclass
 from memtape.engine.view.agent_config import card_types
 from memtape.engine.view.examinations import RecordedExamination, examinations
 from memtape.engine.view.ledger import RecordedDecision, recorded_decision, recorded_decisions

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from memtape.core.decisions.examinations import Examination
+from memtape.core.value_class import dataclass
 from memtape.core.values import read
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ alone: a symbol may have years of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ from memtape.core.exposure import (
 )
 from memtape.core.ledger.open_position import open_notional
 from memtape.core.observed import Side
+from memtape.core.value_class import dataclass
 from memtape.core.values import MONEY, ZERO
 from memtape.engine.view.events import latest_events
 

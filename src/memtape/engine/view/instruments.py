@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from memtape.core.codec import EPOCH
 from memtape.core.fills import Instrument
 from memtape.core.items import read_terms
 from memtape.core.ledger.terms import ContractTerms
+from memtape.core.value_class import dataclass
 
 if TYPE_CHECKING:
     from memtape.engine.view.view import View

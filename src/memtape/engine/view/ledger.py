@@ -5,25 +5,24 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import datetime
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING
 
 from memtape.core.fills import Dividend, Funding
 from memtape.core.ledger.performance import TradingBook, equity_curve, performance
-from memtape.core.ledger.performance_detail import HeldPrice, covers, performance_detail
 from memtape.core.ledger.trades import round_money
-from memtape.core.lessons.losses import find_losses
 from memtape.core.memory.outcome_units import OutcomeFigures
 from memtape.core.observed import CashFlow, Decision, EquityMark
+from memtape.core.value_class import dataclass
 from memtape.core.values import MONEY, ZERO, read
 from memtape.engine.view.view import AnswerBasis, TradeFilter
 
 if TYPE_CHECKING:
     from memtape.core.items import StoredItem
     from memtape.core.ledger.performance import Curve, Performance
-    from memtape.core.ledger.performance_detail import PerformanceDetail
+    from memtape.core.ledger.performance_detail import HeldPrice, PerformanceDetail
     from memtape.core.ledger.trades import Trade
     from memtape.core.lessons.losses import Losses
     from memtape.core.observed import Bar, Run
@@ -77,6 +76,8 @@ def listed_imports(view: View) -> list[tuple[StoredItem, bool]]:
 
 def losses(view: View) -> Losses:
     """What the agent loses on: groups of closed trades, with the money of the ledger and a verdict against chance."""
+    from memtape.core.lessons.losses import find_losses
+
     closed, episodes = view.trades(TradeFilter(status="closed")), view.episodes()
     found = find_losses(episodes, {trade.id: trade.net_pnl_usd for trade in closed}, claims_count=view.claims_count)
     return replace(found, source=AnswerBasis.of(view.as_of, view.claims_count, episodes).source_text)
@@ -140,6 +141,8 @@ def trading_book(view: View) -> TradingBook:
 
 def track_record(view: View, *, symbol: str | None = None, strategy: str | None = None) -> PerformanceDetail:
     """The performance in detail. Of one symbol or strategy, daily figures are those of its profits in money."""
+    from memtape.core.ledger.performance_detail import performance_detail
+
     trades = view.trades(TradeFilter(symbol=symbol, strategy=strategy, newest=False))
     closed, held = ([trade for trade in trades if trade.status == status] for status in ("closed", "open"))
     if symbol is None and strategy is None:
@@ -153,6 +156,8 @@ def _held_prices(view: View, closed: Sequence[Trade], curve: Curve) -> list[Held
     """The prices of the most traded symbols at both ends of the record, where bars cover it; None if no symbol has any."""
     if len(curve.points) < 2:
         return None
+    from memtape.core.ledger.performance_detail import HeldPrice, covers
+
     start, end = curve.points[0][0], curve.points[-1][0]
     prices: list[HeldPrice] = []
     for symbol, _ in Counter(trade.symbol for trade in closed).most_common(HELD_SYMBOLS):

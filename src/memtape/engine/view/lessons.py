@@ -7,11 +7,11 @@ newest reflection is the active one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from memtape.core.lessons.reflection import Reflection, lessons_shown_at
+from memtape.core.value_class import dataclass
 from memtape.core.values import read
 from memtape.store.cutoff import EVERYTHING, Cutoff
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from memtape.core.observed import Side, Situation
 from memtape.core.original.forms import score_forms
 from memtape.core.recall.query import AffectContext, Query, RecallParameters
 from memtape.core.recall.unknown_values import label_notes, strategy_notes, symbol_notes
+from memtape.core.value_class import dataclass
 from memtape.engine.view.plans import plans_for_recall
 from memtape.engine.view.situation import current_situation
 from memtape.engine.view.view import AnswerBasis, TradeFilter

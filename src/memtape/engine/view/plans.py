@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from memtape.core.memory.predicate import conditions, read_predicate
 from memtape.core.memory.situation import LABELS, NUMBERS
 from memtape.core.memory.trigger_check import share_warnings, trigger_warning, unknown_labels
 from memtape.core.observed import ANY, Situation
+from memtape.core.value_class import dataclass
 from memtape.core.values import read
 from memtape.engine.view.plan_log import plan_firings
 from memtape.engine.view.situation import decisions_at_tick, plan_inputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +20,31 @@ if TYPE_CHECKING:
     from memtape.engine.view.view import View
 
 SATURDAY = 5
+MAX_DECISIONS_BACK = 20  # the decisions of one moment, among which the last symbol is looked for
 
 
 def current_situation(view: View, symbol: str | None, stated: Situation | None = None) -> Situation:
     """The situation at the moment: each field as the caller stated it, else as bars, the clock and the affect state show it."""
     market = market_state_at(view.market(symbol) if symbol else None, view.as_of)
+    if symbol is None and (last := last_symbol(view)) is not None:
+        # A question about no symbol has no market, but an agent that trades on daily bars has no session either.
+        market = replace(market, shortest_frame=market_state_at(view.market(last), view.as_of).shortest_frame)
     return situation_at(view.as_of, stated, market, view.affect_step(), symbol)
+
+
+def last_symbol(view: View) -> str | None:
+    """The symbol of the last decision, else one that is held or marked, else that of the last fill or trade."""
+    decided = [item for item in view.items("decision", newest=True, limit=MAX_DECISIONS_BACK) if item.symbol]
+    if decided:
+        # Of several decisions of one moment the first by id, whether they came in one tick or one by one.
+        return min((item for item in decided if item.at == decided[0].at), key=lambda item: item.key).symbol
+    for tick in view.latest_ticks()[:1]:
+        for symbol in [*sorted(tick.body.get("positions") or {}), *sorted(tick.body.get("marks", {}))]:
+            return str(symbol)
+    for kind in ("fill", "trade", "claim"):
+        for item in view.items(kind, newest=True, limit=1):
+            return item.symbol
+    return None
 
 
 def plan_inputs(

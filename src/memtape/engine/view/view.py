@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +18,7 @@ from memtape.core.ledger.trade_page import TradeLabels
 from memtape.core.memory.affect import Affect
 from memtape.core.memory.beliefs import StatedBelief
 from memtape.core.sources import OUTCOME_SOURCES, TradeSource, source_of_episode, source_phrase
+from memtape.core.value_class import dataclass
 from memtape.store.memories import MemoryTables
 from memtape.store.tables import Tables
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from memtape.core.codec import make_id, plain, time_text
@@ -23,6 +23,7 @@ from memtape.core.observed import (
     Tick,
     occurred_at,
 )
+from memtape.core.value_class import dataclass
 from memtape.core.values import read
 from memtape.engine.write.fill_corrections import names_about_fills
 from memtape.engine.write.quiet_ticks import has_parts, names_of_quiet

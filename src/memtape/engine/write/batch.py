@@ -7,7 +7,7 @@ The writer fills it while it takes values; the ledger (`positions`) adds the tra
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AccountChange
 from memtape.core.observed import Tick
+from memtape.core.value_class import dataclass
 
 
 @dataclass(slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from memtape.core.authors import MODEL_AUTHOR, OWNER_AUTHOR, VENUE_AUTHOR, LogAuthor, stamped
@@ -18,6 +17,7 @@ from memtape.core.items import Item
 from memtape.core.ledger.terms import RULES_VERSION
 from memtape.core.model_limits import MODEL_ROWS_PER_DAY, over_limit
 from memtape.core.skills import Agent
+from memtape.core.value_class import dataclass
 from memtape.errors import NeedsRebuild, PermissionDenied
 from memtape.store.rows import Head, LogRow, item_row
 from memtape.store.tables import Tables

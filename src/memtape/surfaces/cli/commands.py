@@ -14,13 +14,13 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memtape.core.value_class import dataclass
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.cli.groups import Command, Group, command_group, unknown_command
 from memtape.surfaces.cli.layout import COMMANDS, PANELS, OperationCommand, in_words_of_commands

@@ -11,6 +11,7 @@ import os
 import re
 import tempfile
 from contextlib import suppress
+from errno import EACCES
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +20,6 @@ import typer
 from memtape.errors import Invalid, NoStore, Unknown
 from memtape.surfaces.cli.options import Db, Json, Owner, open_store, say
 from memtape.surfaces.cli.printing import reporting
-from memtape.surfaces.config_text import TextEdit, add_server, has_server, remove_server, undo_edit
 from memtape.surfaces.mcp_clients import CLIENTS, PASSWORD, SERVER_NAME, McpClient, claude_command_line, server_command
 from memtape.surfaces.translate import json_text
 
@@ -136,6 +136,8 @@ class SettingsFile:
 
     def add(self, server: dict[str, Any]) -> bool:
         """Put the server in. Returns False if it is there already."""
+        from memtape.surfaces.config_text import add_server, has_server
+
         text = self._read()
         if text is not None and has_server(text, self.place, server, toml=self.client.toml):
             return False
@@ -152,6 +154,8 @@ class SettingsFile:
 
     def undo(self) -> bool:
         """Take the server out. Returns False if it is not there."""
+        from memtape.surfaces.config_text import remove_server
+
         text = self._read()
         before = self._without_ours(text)
         if text is not None and before == text:
@@ -171,6 +175,8 @@ class SettingsFile:
 
     def _without_ours(self, text: str | None) -> str | None:
         """Returns the text without what memtape noted; None if there was no file before. Otherwise the same text."""
+        from memtape.surfaces.config_text import TextEdit, undo_edit
+
         note = self._notes().get(self.key)
         if text is None or note is None:
             return text
@@ -207,6 +213,8 @@ class SettingsFile:
 def _replace(path: Path, text: str, mode: int | None = None) -> None:
     """Write a file beside itself and rename it, with the mode that it had."""
     try:
+        if path.exists() and not path.stat().st_mode & 0o222:
+            raise PermissionError(EACCES, "it is read-only")
         number, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(number, "wb") as out:

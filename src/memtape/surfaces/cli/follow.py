@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memtape.core.venue_coverage import missing_notes
 from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store, say
 from memtape.surfaces.cli.printing import answer, reporting
 
@@ -93,6 +92,8 @@ class _Account:
             say(str(step))
             return
         state_followed_venue(self.handle, self._followed)
+        from memtape.core.venue_coverage import missing_notes
+
         notes = missing_notes(self.venue.coverage)
         if self._as_json and (step.written or self._once):
             answer(_step_report(step) | {"not_in_record": notes}, as_json=True)

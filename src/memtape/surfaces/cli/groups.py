@@ -6,14 +6,18 @@ Help is plain text that fits 80 columns. Nothing in it is cut off: a long line g
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
 from typing import Any
 
 import typer
 import typer.main
-from typer._click.exceptions import MissingParameter, UsageError
+from typer._click.exceptions import MissingParameter, NoArgsIsHelpError, UsageError
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo
 
@@ -151,7 +155,12 @@ def root_group(
 
         def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
             # Messages name the program as it is installed, also when it was started as a module.
-            return super().make_context(PROGRAM, args, parent=parent, **extra)
+            with _fitting_errors():
+                return super().make_context(PROGRAM, args, parent=parent, **extra)
+
+        def invoke(self, ctx: Any) -> Any:
+            with _fitting_errors():
+                return super().invoke(ctx)
 
         def list_commands(self, ctx: Any) -> list[str]:
             placed = [name for panel in panels.values() for name in panel if name in self.commands]
@@ -169,6 +178,21 @@ def root_group(
             return super().resolve_command(ctx, args)
 
     return Root
+
+
+@contextmanager
+def _fitting_errors() -> Iterator[None]:
+    """Breaks the message of a wrong call into lines that fit a terminal."""
+    try:
+        yield
+    except NoArgsIsHelpError:
+        raise  # its message is the help
+    except UsageError as error:
+        if not sys.stderr.isatty():
+            raise
+        width = shutil.get_terminal_size((80, 24)).columns
+        text = textwrap.fill(f"Error: {error.format_message()}", width, subsequent_indent="  ", break_on_hyphens=False)
+        raise UsageError(text.removeprefix("Error: "), error.ctx) from None
 
 
 def command_group(help: str, **more: Any) -> typer.Typer:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
+
+from memtape.core.value_class import dataclass
 
 # The panels of `memtape --help`: each command of the first level, with its line.
 PANELS: Mapping[str, Mapping[str, str]] = {

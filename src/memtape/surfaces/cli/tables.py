@@ -59,7 +59,8 @@ def table_lines(rows: Sequence[Mapping[str, Any]], *, width: int) -> list[str]:
     lines = [line({name: name for name in inside}), line({name: "-" * widths[name] for name in inside})]
     for index in range(len(rows)):
         lines.append(line({name: cells[name][index] for name in inside}))
-        lines += _details({name: cells[name][index] for name in below}, prose, width)
+        # A symbol with spaces moves like prose, but it is a value: it is named, and never shortened.
+        lines += _details({name: cells[name][index] for name in below}, prose - {"symbol"}, width)
     return lines
 
 

@@ -47,7 +47,7 @@ class CreateAgent(Ask):
 class UseSkillVersion(Ask):
     """Which version an agent uses from now on."""
 
-    id: Annotated[Slug, Field(description="the agent")]
+    id: Annotated[Slug, Field(description="id of the agent")]
     skill_version: Annotated[int, Field(ge=1, description="the version; existing trades keep theirs")]
 
 
@@ -87,7 +87,7 @@ class AgentList(Answer):
 class ShowAgent(OfOwner):
     """Which agent."""
 
-    id: Annotated[Slug, Field(description="the agent")]
+    id: Annotated[Slug, Field(description="id of the agent")]
 
 
 def _agent_answer(memory: Memory, id: str, known: Cutoff = EVERYTHING) -> AgentAnswer:

@@ -166,7 +166,7 @@ def get_beliefs(memory: Memory, ask: GetBeliefs, caller: Caller) -> BeliefsAnswe
 class GetBelief(AsOf):
     """Which belief."""
 
-    belief_id: Annotated[Key, Field(description="its id")]
+    belief_id: Annotated[Key, Field(description="an id from get_beliefs")]
 
 
 class BeliefAnswer(Basis):
@@ -233,7 +233,7 @@ class StateBelief(OfAgent):
 
     sentence: Annotated[Line, Field(description="the belief in words")]
     validity_conditions: Annotated[
-        dict[str, Any], Field(description="when it applies: a predicate over the entry situation, not empty")
+        dict[str, Any], Field(description='which entries it is about, like {"session": "london", "side": "long"}')
     ]
     metric: Annotated[
         Literal["pnl_r", "pnl_usd", "hold_minutes", "mfe_r", "mae_r"], Field(description="the outcome it is about")

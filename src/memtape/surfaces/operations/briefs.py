@@ -43,7 +43,7 @@ class GetBrief(AsOf):
     ] = BRIEF_TOKENS
     without_memory: Annotated[bool, Field(description="leave out everything from memory, for comparison")] = False
     owner_head: Annotated[int | None, Field(ge=0, le=2**53, description="with head: as of this row of the owner's log")] = None
-    papers: Annotated[Key | None, Field(description="with head: of several equal briefs, the one with these documents")] = None
+    papers: Annotated[Key | None, Field(description="with head: the brief with these documents")] = None
 
 
 class SegmentRow(Answer):
@@ -107,7 +107,7 @@ def brief_answer(agent: str, made: AssembledBrief) -> BriefAnswer:
 def get_brief(memory: Memory, ask: GetBrief, caller: Caller) -> BriefAnswer:
     """Get your brief for the next decision: rules, lessons, recent trades, open positions, risk, and what memory knows.
 
-    Equal inputs give equal bytes. With as_of and head it reproduces a past brief.
+    `text` is the brief; give `receipt` to record_decision as `brief`. A past brief is made again with its as_of and head.
     """
     handle = agent_of(memory, ask)
     made = handle.briefs.make(

@@ -160,7 +160,7 @@ def start_chat(memory: Memory, ask: StartChat, caller: Caller) -> ChatAnswer:
 class NameChat(Ask):
     """Which chat."""
 
-    chat: Annotated[Key, Field(description="its id")]
+    chat: Annotated[Key, Field(description="id of the chat")]
 
 
 class SendChat(NameChat):
@@ -198,7 +198,7 @@ def list_chats(memory: Memory, ask: ListChats, caller: Caller) -> ChatList:
 class GetChat(OfOwner):
     """Which chat."""
 
-    chat: Annotated[Key, Field(description="its id")]
+    chat: Annotated[Key, Field(description="id of the chat")]
 
 
 @operation(writes=False, columns={"messages": ("at", "text", "answer", "result"), "cards": ("card", "skill_id", "status")})

@@ -74,7 +74,7 @@ def forget_memory(memory: Memory, ask: ForgetMemory, caller: Caller) -> ReceiptA
 class DeleteAgent(Ask):
     """Which agent to delete."""
 
-    id: Annotated[Slug, Field(description="the agent")]
+    id: Annotated[Slug, Field(description="id of the agent")]
     confirm: Annotated[str, Field(max_length=64, description="repeat the id of the agent: this cannot be undone")] = ""
 
 

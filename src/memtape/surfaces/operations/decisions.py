@@ -65,7 +65,7 @@ def get_my_decisions(memory: Memory, ask: GetMyDecisions, caller: Caller) -> Rev
 class GetDecision(AsOf):
     """Which decision."""
 
-    decision: Annotated[Key, Field(description="the decision")]
+    decision: Annotated[Key, Field(description="an id from get_decisions")]
 
 
 class ExaminationRow(Answer):
@@ -143,7 +143,7 @@ def get_decision(memory: Memory, ask: GetDecision, caller: Caller) -> DecisionAn
 class ReexamineDecision(OfAgent):
     """Which decision, and your answer if you have one."""
 
-    decision: Annotated[Key, Field(description="the decision")]
+    decision: Annotated[Key, Field(description="an id from get_decisions")]
     answer: Annotated[
         dict[str, Any] | None,
         Field(

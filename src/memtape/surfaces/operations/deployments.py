@@ -136,7 +136,7 @@ class CoachNoteRow(Answer):
 class GetSkillPerformance(OfOwner):
     """Which skill, and how much of it."""
 
-    skill_id: Annotated[Slug, Field(description="the skill")]
+    skill_id: Annotated[Slug, Field(description="an id from list_skills")]
     detail: Annotated[
         Literal["summary", "trades", "lessons", "full"],
         Field(description="summary; trades: the last 30 closed; lessons: active notes; full: all three"),

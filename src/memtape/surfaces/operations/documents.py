@@ -221,7 +221,7 @@ def reindex_documents(memory: Memory, ask: Reindex, caller: Caller) -> Reindexed
 class VerifyCitation(OfAgent):
     """The cited lines and their hash."""
 
-    path: Annotated[Line, Field(min_length=1, description="the document")]
+    path: Annotated[Line, Field(min_length=1, description="path of the document")]
     start_line: Annotated[int, Field(ge=1, description="first line")]
     end_line: Annotated[int, Field(ge=1, description="last line")]
     content_hash: Annotated[Key, Field(description="as search_documents gave it")]

@@ -54,7 +54,7 @@ def remember(memory: Memory, ask: Remember, caller: Caller) -> RememberAnswer:
 class Forget(Ask):
     """Which fact to forget."""
 
-    fact_id: Annotated[Key, Field(description="its id")]
+    fact_id: Annotated[Key, Field(description="id of the fact")]
     reason: Annotated[ArchiveReason, Field(description="user_corrected: the owner contradicts it")] = "agent_forget"
     shred: Annotated[bool, Field(description="destroy its text for good; owner only")] = False
 
@@ -146,7 +146,7 @@ def list_facts(memory: Memory, ask: ListFacts, caller: Caller) -> FactList:
 class NameFact(Ask):
     """Which fact."""
 
-    fact_id: Annotated[Key, Field(description="its id")]
+    fact_id: Annotated[Key, Field(description="id of the fact")]
 
 
 SlugOrNone = Annotated[str, Field(pattern=r"^([a-z0-9][a-z0-9._-]{0,63})?$")]

@@ -26,7 +26,7 @@ class AppendNote(OfAgent):
 
     kind: Annotated[NoteKind, Field(description="journal: about today; learning: worth keeping; note: anything else")]
     text: Annotated[str, Field(min_length=1, max_length=MAX_NOTE_LENGTH, description="the note; markdown is allowed")]
-    run: Annotated[Key | None, Field(description="your run; a model must name it")] = None
+    run: Annotated[Key | None, Field(description="your run or session: any id that you keep in it; a model must give it")] = None
     path: Annotated[Line | None, Field(description="a .md file in journal/, memory/, notes/ or learnings/; default: by kind")] = (
         None
     )

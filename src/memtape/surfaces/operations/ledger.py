@@ -26,7 +26,6 @@ from memtape.engine.view.ledger import MoneyTotals, ledger_totals
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.answer_models import Answer, answer_model
 from memtape.surfaces.answers import optional_time_text
-from memtape.surfaces.performance_answers import PerformanceAnswer, habits_row, performance_answer
 from memtape.surfaces.questions import AsOf, agent_of
 from memtape.surfaces.registry import operation
 from memtape.surfaces.trade_answers import TradeRow, trade_row
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from memtape.engine import Memory
     from memtape.surfaces.caller import Caller
 
-GROUP_TABLE = ("name", "n", "net_pnl_usd", "win_rate", "profit_factor", "mean_r")
 ASCENDING = "asc-"  # begins the cursor of a page in ascending order
 SortOrder = Literal["desc", "asc"]
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -185,39 +183,6 @@ def get_open_positions(memory: Memory, ask: AsOf, caller: Caller) -> OpenPositio
     """List an agent's open trades, with realised PnL and excursions so far."""
     found = agent_of(memory, ask).ledger.trades(status="open", as_of=ask.as_of, head=ask.head)
     return OpenPositions(agent=ask.agent or DEFAULT_AGENT, positions=[trade_row(t) for t in found], n=len(found))
-
-
-class GetPerformance(AsOf):
-    """Which trades to count."""
-
-    strategy: Annotated[Label | None, Field(description="only this strategy")] = None
-    symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
-    detail: Annotated[
-        bool, Field(description="also Sharpe, Sortino, CAGR, drawdown in days, exposure, R, streaks, groups, months")
-    ] = False
-
-
-@operation(
-    writes=False,
-    # The habits have an operation of their own.
-    columns={"habits": ("drift_detected",), **dict.fromkeys(("by_weekday", "by_hour", "by_symbol", "by_side"), GROUP_TABLE)},
-)  # fmt: skip
-def get_strategy_performance(memory: Memory, ask: GetPerformance, caller: Caller) -> PerformanceAnswer:  # type: ignore[valid-type]
-    """Get performance over closed trades, of the agent or of one strategy or symbol, with n for every figure.
-
-    What open trades realised so far stands beside it.
-    """
-    handle = agent_of(memory, ask)
-    found = handle.ledger.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
-    outcomes = handle.ledger.outcome_figures(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
-    habits, basis = handle.memories.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
-    record = None
-    if ask.detail:
-        record = handle.ledger.track_record(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
-    row = habits_row(habits, handle.agent.settings.currency)
-    return performance_answer(
-        handle.agent.id, handle.agent.skill, found, outcomes, row, ask.strategy, ask.symbol, record, basis.notes
-    )
 
 
 MoneyTotalsRow = answer_model(

@@ -329,7 +329,7 @@ def reflect_now(memory: Memory, ask: Reflect, caller: Caller) -> ReflectAnswer:
 class RetireLesson(OfAgent):
     """Which lesson."""
 
-    lesson_id: Annotated[Key, Field(description="its id")]
+    lesson_id: Annotated[Key, Field(description="an id from get_lessons")]
     scope: Annotated[
         Literal["agent", "skill"] | None, Field(description="for this agent or its whole skill; default: where the lesson is")
     ] = None
@@ -359,7 +359,7 @@ def promote_lessons(memory: Memory, ask: PromoteNote, caller: Caller) -> NoteRow
 class LabelTrade(OfAgent):
     """Which trade, and what it counts for."""
 
-    trade_id: Annotated[Key, Field(description="its id")]
+    trade_id: Annotated[Key, Field(description="an id from get_trades")]
     teach: Annotated[Teach, Field(description="learn: counts; exclude, anomaly: in no statistic; wrong_reason: not for entries; "
                                   "structural: not for exits and sizes")]  # fmt: skip
     reason: Annotated[Line, Field(description="why, for the record")] = ""

@@ -56,7 +56,7 @@ class RememberTrade(OfAgent):
     situation: Annotated[Situation | None, Field(validation_alias=AliasChoices("situation", "context"),
                          description="the whole situation at entry")] = None  # fmt: skip
     confidence: Annotated[Fraction | None, Field(description="0 to 1")] = None
-    reflection: Annotated[Line | None, Field(description="your reflection")] = None
+    reflection: Annotated[Line | None, Field(description="what you take from it, in your own words")] = None
     max_adverse_excursion: Annotated[Money | None, Field(description="worst unrealised loss, account currency")] = None
     trade_id: Annotated[
         Key | None, Field(description="your own id; without it, equal reports within 10 minutes are one trade")
@@ -79,7 +79,7 @@ class CloseTrade(OfAgent):
     exit_at: Annotated[Time | None, Field(description="ISO 8601 with zone; default: now")] = None
     pnl: Annotated[Money | None, Field(description="net outcome in the account currency")] = None
     pnl_r: Annotated[_R | None, Field(description="outcome in units of initial risk (R)")] = None
-    reflection: Annotated[Line | None, Field(description="your reflection")] = None
+    reflection: Annotated[Line | None, Field(description="what you take from it, in your own words")] = None
     max_adverse_excursion: Annotated[Money | None, Field(description="worst unrealised loss, account currency")] = None
     backfill: Annotated[bool, Field(description="recorded late: counts as known from its own time, not from now")] = False
 

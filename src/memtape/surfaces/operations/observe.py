@@ -10,7 +10,7 @@ from pydantic import Field
 
 from memtape.core.brief.short_ids import expand_short_ids
 from memtape.core.codec import time_text
-from memtape.core.decisions.outcomes import NOT_TAKEN, TRADE_CARD
+from memtape.core.decisions.outcomes import MODEL_ACTIONS, NOT_TAKEN, TRADE_CARD
 from memtape.core.events import BriefNotRecorded, Event
 from memtape.core.fills import Fill, Funding
 from memtape.core.observed import Bars, CashFlow, ClosedTrade, Decision, EquityMark, Tick
@@ -33,10 +33,9 @@ _TICK_WORDS = {
     "dividends": "dividends of shares",
 }  # fmt: skip
 
-ACTIONS = ("buy", "sell", "close", "reduce", "hold", "no_trade")  # what a model may decide
 ACTION_WORDS = {
     **dict.fromkeys(NOT_TAKEN - {"hold"}, "no_trade"), "long": "buy", "short": "sell", "exit": "close",
-    **{action: action for action in ACTIONS},
+    **{action: action for action in MODEL_ACTIONS},
 }  # fmt: skip
 MAX_DECISION_AGE = timedelta(minutes=10)  # of a decision that a model reports
 
@@ -101,7 +100,6 @@ ObserveBars = flattened("ObserveBars", Bars, "delivery", {"bars": "completed bar
 RecordDecision = flattened("RecordDecision", Decision, "decision", {
     "id": "default: made from the content", "t": "default: now (of a simulation: its last moment)",
     "reason": "why, in your own words, at most 280 characters",
-    "action": f"one of {', '.join(ACTIONS)}; your reason for no_trade counts as much as for a trade",
     "strategy": "label of the strategy; default: the skill", "symbol": "what the decision is about", "qty": "base units",
     "stop": "stop price", "target": "target price", "confidence": "0 to 1", "order_ids": "orders it led to",
     "situation": "the market then", "verdict": "verdict of the guard", "run": "the run that decided", "tags": "your labels",
@@ -201,8 +199,8 @@ def _check_models_decision(memory: Memory, ask: Any) -> None:
     problems: list[FieldProblem] = []
     if ask.card in (None, TRADE_CARD):
         ask.action = ACTION_WORDS.get((ask.action or "").lower(), ask.action)
-        if ask.action not in ACTIONS:
-            problems.append(FieldProblem("action", "is not one of the fixed words", f"Use one of {', '.join(ACTIONS)}"))
+        if ask.action not in MODEL_ACTIONS:
+            problems.append(FieldProblem("action", "is not one of the fixed words", f"Use one of {', '.join(MODEL_ACTIONS)}"))
         if not (ask.reason or ask.slots):
             problems.append(FieldProblem("reason", "required (why, in your own words, at most 280 characters)"))
     if ask.backfill:

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 class NameDecision(AsOf):
     """Which decision."""
 
-    decision: Annotated[Key, Field(description="its id")]
+    decision: Annotated[Key, Field(description="an id from get_decisions")]
 
 
 class RecordOutcome(OfAgent):
     """The outcome of a decision, as its owner states it."""
 
-    decision: Annotated[Key, Field(description="its id")]
+    decision: Annotated[Key, Field(description="an id from get_decisions")]
     status: Annotated[StatedStatus, Field(description="resolved: it was traded and ended; expired: it ran out of time")]
     r: Annotated[Number | None, Field(description="in units of the planned risk; absent: unknown, or never filled")] = None
     cause: Annotated[Label | None, Field(description="stop, target, closed, expiry, unfilled; default: by status and r")] = None

@@ -30,10 +30,12 @@ class CreatePlan(OfAgent):
     """A plan: if the trigger holds, then the action."""
 
     trigger_condition: Annotated[
-        dict[str, Any], Field(description='a predicate: {"regime": "ranging"} or {"all": [{"field", "op", "value"}]}')
+        dict[str, Any], Field(description='like {"regime": "ranging"} or {"all": [{"field": "atr_d1", "op": "gt", "value": 30}]}')
     ]
     planned_action: Annotated[
-        dict[str, Any], Field(description='{"type": skip_trade | reduce | force_exit | adjust_param | alert, "size_factor": 0.5}')
+        dict[str, Any], Field(
+            description='like {"type": "reduce", "size_factor": 0.5}; type: skip_trade, reduce, force_exit, adjust_param, alert'
+        )
     ]
     reasoning: Annotated[Line, Field(description="why")]
     expiry_days: Annotated[float, Field(gt=0, le=MAX_PLAN_DAYS, description="days until it ends")] = PLAN_DAYS
@@ -149,7 +151,7 @@ def create_trading_plan(memory: Memory, ask: CreatePlan, caller: Caller) -> Plan
 class NamePlan(OfAgent):
     """Which plan."""
 
-    plan_id: Annotated[Key, Field(description="its id")]
+    plan_id: Annotated[Key, Field(description="an id from check_active_plans")]
 
 
 @operation(writes=True)

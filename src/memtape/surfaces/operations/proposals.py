@@ -132,7 +132,7 @@ def _shortened_for_list(answer: ProposalAnswer) -> ProposalAnswer:
 class NameProposal(OfAgent):
     """Which proposal."""
 
-    proposal_id: Annotated[Key, Field(description="its id")]
+    proposal_id: Annotated[Key, Field(description="an id from list_proposals")]
 
 
 @operation(writes=False)

@@ -268,7 +268,7 @@ def list_runs(memory: Memory, ask: ListRuns, caller: Caller) -> RunList:
 class GetRun(AsOf):
     """Which run."""
 
-    run: Annotated[Key, Field(description="the run")]
+    run: Annotated[Key, Field(description="an id from list_runs")]
 
 
 @operation(writes=False, columns={"steps": ("at", "kind", "tool", "ms", "is_error")})

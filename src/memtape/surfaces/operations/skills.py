@@ -55,7 +55,7 @@ class SkillList(Answer):
 class ShowSkill(OfOwner):
     """Which skill."""
 
-    id: Annotated[Slug, Field(description="the skill")]
+    id: Annotated[Slug, Field(description="id of the skill")]
     version: Annotated[int | None, Field(ge=1, description="default: the latest")] = None
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from memtape.surfaces.operations.ledger import GetPerformance, get_strategy_performance
+from memtape.surfaces.operations.performance import GetPerformance, get_strategy_performance
 from memtape.surfaces.web.register import page
 from memtape.surfaces.web.site import PageRequest
 
