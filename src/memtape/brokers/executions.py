@@ -16,8 +16,8 @@ from memtape.brokers.identity import RowContent, row_ids
 from memtape.brokers.importer import FoundRow, ImportProblem
 from memtape.brokers.mapped_table import MappedTable
 from memtape.brokers.roundtrips import MAX_LABEL_CHARS, MAX_NOTE_CHARS, PROGRESS_ROWS, tag_list
-from memtape.brokers.row_kinds import rows_of_fills
-from memtape.brokers.sides import BUY, NEITHER, SELL, SideWords
+from memtape.brokers.row_kinds import rows_of_fills, without_sums
+from memtape.brokers.sides import BUY, NEITHER, SELL, SideWords, closes_position, names_positions
 from memtape.brokers.texts import exit_trigger
 from memtape.core.codec import micros
 from memtape.core.fills import Fill
@@ -77,6 +77,7 @@ def _execution_rows(table: MappedTable) -> Iterator[_ExecutionRow]:
     }
     names = list(columns)
     executed = [done and fill for done, fill in zip(_executed_rows(table), rows_of_fills(table), strict=True)]
+    executed = without_sums(table, executed)
     currencies = table.cells("fee_currency") if "fee_currency" in table else None
     for row, values in enumerate(zip(*columns.values(), strict=True)):
         symbol, side, t, qty, px, fee, multiplier = values
@@ -133,6 +134,8 @@ def _sides(table: MappedTable) -> list[int | BadCell | None]:
                 table.skipped[cell[:20]] += 1
             problem = f"{shown_cell(cell)} is neither buy nor sell" if cell else "is empty"
             found.append(BadCell(problem, "Write buy or sell, or map another column to side") if side is None else side)
+        if "effect" in table and names_positions(cells):
+            return _orders_of_positions(table, found)
         return found
     if "is_buyer" in table:
         return [None if flag is None else BUY if flag else SELL for flag in table.flags("is_buyer")]
@@ -142,6 +145,21 @@ def _sides(table: MappedTable) -> list[int | BadCell | None]:
         return [BadCell("the file has no side column, and no negative quantity", fix)] * len(table)
     table.notes.append("there is no side column: a negative qty is a sale")
     return [(BUY if value > 0 else SELL) if isinstance(value, Decimal) and value else None for value in amounts]
+
+
+def _orders_of_positions(table: MappedTable, sides: Sequence[int | BadCell | None]) -> list[int | BadCell | None]:
+    """Returns what was bought and sold, where the side is that of the position: to close a long is a sale."""
+    side, effect = table.heading("side"), table.heading("effect")
+    table.notes.append(f"{side} is the side of the position; {effect} says what opened and closed it")
+    found: list[int | BadCell | None] = []
+    for held, word in zip(sides, table.cells("effect"), strict=True):
+        closes = closes_position(word)
+        if isinstance(held, int) and closes is None:
+            problem = f"{shown_cell(word)} says neither open nor close" if word else f"{effect} is empty"
+            found.append(BadCell(problem, "Write open or close; if the side is what was done, give --map effect="))
+        else:
+            found.append(-held if closes and isinstance(held, int) else held)
+    return found
 
 
 def _executed_rows(table: MappedTable) -> list[bool]:

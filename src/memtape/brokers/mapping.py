@@ -24,7 +24,7 @@ from memtape.brokers.headings import (
 )
 from memtape.brokers.importer import ImportOptions
 from memtape.brokers.kinds import DECISION_NAMES, choose_kind, kinds_of, missing_fields, refuses
-from memtape.brokers.sides import SideWords
+from memtape.brokers.sides import SideWords, closes_position
 from memtape.core.values import Currency, Symbol, read
 from memtape.errors import FieldProblem, Invalid
 
@@ -326,6 +326,11 @@ def _identifies_rows(cells: Sequence[str], name: str) -> bool:
     return name not in ("position", "trade") or 2 * len(set(cells)) > len(cells)
 
 
+def _names_symbols(cells: Sequence[str], name: str) -> bool:
+    # Bybit's "Contracts" are symbols, those of others are quantities.
+    return _mostly(lambda cell: any(c.isalpha() for c in cell) or (name != "contracts" and cell.isdigit()))(cells, name)
+
+
 def _is_flag(cell: str) -> bool:
     return cell.lower() in ("true", "false", "0", "1", "yes", "no")
 
@@ -336,7 +341,8 @@ _CELL_TESTS: dict[str, Callable[[Sequence[str], str], bool]] = {
     **dict.fromkeys(TIME_FIELDS, _mostly(_is_time)),
     **dict.fromkeys(("is_short", "is_open", "is_buyer", "liq"), _mostly(_is_flag)),
     "leg": _mostly(lambda cell: cell.lower() in ("long", "short", "both", "net")),
-    "symbol": _mostly(lambda cell: any(c.isalpha() for c in cell) or cell.isdigit()),
+    "effect": lambda cells, name: all(closes_position(cell) is not None for cell in cells),
+    "symbol": _names_symbols,
     "id": _identifies_rows,
     # A word, not a sentence: a column of texts may have the same name.
     "action": _mostly(lambda cell: len(cell) <= MAX_ACTION_CHARS and any(c.isalpha() for c in cell)),
@@ -361,7 +367,7 @@ def _join_date_columns(table: CellTable, names: FieldNames, mapping: ColumnMappi
         cells = list(filter(None, table.column(at)[:SAMPLE_ROWS]))
         if not cells or not all(map(is_time_of_day, cells)):
             continue
-        days = [n for n, own in enumerate(plain) if n != at and own in (*names[name], "date", "day", "tradedate")]
+        days = [n for n, own in enumerate(plain) if n != at and own in (*names[name], "date", "day", "tradedate", "datum")]
         days = [n for n in days if any(cell and not is_time_of_day(cell) for cell in table.column(n)[:SAMPLE_ROWS])]
         if days:
             own = [n for n in days if plain[n][:4] == plain[at][:4]]
