@@ -149,6 +149,33 @@ def test_the_closing_direction_is_the_side_of_the_order_that_closed():
     assert money(reading)[0] == "-17.18127"
 
 
+OPTIONS = (
+    "Date,Type,Action,Symbol,Value,Quantity,Average Price,Commissions,Fees,Multiplier\n"
+    "2026-06-15T11:45:00-0400,Trade,SELL_TO_CLOSE,AAPL  260619C00200000,{sold},1,{px},0.00,-0.14,100\n"
+    "2026-06-04T09:45:00-0400,Trade,BUY_TO_OPEN,AAPL  260619C00200000,{bought},1,{paid},-1.00,-0.13,100\n"
+    "2026-06-01T09:45:00-0400,Money Movement,,,5000.00,0,--,0.00,,\n"
+)
+
+
+def test_a_price_with_the_sign_of_the_cash_is_a_price_and_counts_its_multiplier_once():
+    reading = read(OPTIONS.format(sold="150.00", px="150.00", bought="-125.00", paid="-125.00"))
+    assert money(reading) == ("23.73", "25", "1.27")
+    assert "Average Price is negative in all purchases and in no sale: the sign is that of the cash" in reading.notes
+    assert "Average Price x qty is Value: the price contains the multiplier" in reading.notes
+
+
+def test_a_price_of_one_share_counts_by_the_multiplier():
+    reading = read(OPTIONS.format(sold="150.00", px="1.50", bought="-125.00", paid="1.25"))
+    assert money(reading) == ("23.73", "25", "1.27")
+
+
+def test_a_price_below_zero_stays_below_zero():
+    reading = read(
+        "time,symbol,side,qty,price\n2020-04-20T18:00:00Z,CL,buy,1,-10\n2020-04-20T19:00:00Z,CL,sell,1,-37\n"
+    )
+    assert money(reading)[0] == "-27"
+
+
 # ---- MetaTrader's reports as web pages --------------------------------------------------------------------------------------
 
 STATEMENT = """<html><head><title>Statement: 123 - John</title></head><body><table>

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 from memtape.brokers.cells import EMPTY_WORDS, BadCell, shown_cell
@@ -22,7 +22,7 @@ from memtape.brokers.texts import exit_trigger
 from memtape.core.codec import micros
 from memtape.core.fills import Fill
 from memtape.core.observed import Decision
-from memtape.core.values import REASON_LENGTH, ZERO, read
+from memtape.core.values import MONEY, REASON_LENGTH, ZERO, read
 from memtape.errors import Invalid
 
 NOT_EXECUTED = frozenset({
@@ -73,7 +73,7 @@ def _execution_rows(table: MappedTable) -> Iterator[_ExecutionRow]:
         "qty": amounts,
         "price": prices,
         "fees": table.costs("fees"),
-        "multiplier": table.numbers("multiplier"),
+        "multiplier": _multipliers(table, amounts, prices),
     }
     names = list(columns)
     executed = [done and fill for done, fill in zip(_executed_rows(table), rows_of_fills(table), strict=True)]
@@ -119,8 +119,39 @@ def _trade_columns(
         pairs = zip(table.numbers("buy_price"), table.numbers("sell_price"), sides, strict=True)
         amounts = [buy or sell for buy, sell in zip(bought, sold, strict=True)]
         return sides, amounts, [buy if side == BUY else sell for buy, sell, side in pairs]
-    prices = table.numbers("price")
-    return _sides(table), table.quantities(prices), prices
+    sides, prices = _sides(table), table.numbers("price")
+    prices = _without_signs_of_cash(table, sides, prices)
+    return sides, table.quantities(prices), prices
+
+
+def _without_signs_of_cash(
+    table: MappedTable, sides: Sequence[int | BadCell | None], prices: list[Decimal | BadCell | None]
+) -> list[Decimal | BadCell | None]:
+    """Returns the prices. Where those of all purchases are negative and of no sale, the sign is that of the cash."""
+    every = zip(sides, prices, strict=True)
+    priced = [(side, px) for side, px in every if side in (BUY, SELL) and isinstance(px, Decimal) and px]
+    paid = [px < 0 for side, px in priced if side == BUY]
+    if len(paid) in (0, len(priced)) or not all(paid) or any(px < 0 for side, px in priced if side == SELL):
+        return prices
+    table.notes.append(f"{table.heading('price')} is negative in all purchases and in no sale: the sign is that of the cash")
+    return [abs(px) if isinstance(px, Decimal) else px for px in prices]
+
+
+def _multipliers(
+    table: MappedTable, amounts: Sequence[Decimal | BadCell | None], prices: Sequence[Decimal | BadCell | None]
+) -> list[Decimal | BadCell | None]:
+    """Returns the multipliers; none where the file's own value of each row shows that its prices contain them."""
+    stated = table.numbers("multiplier")
+    if "multiplier" not in table or "value" not in table or "qty" not in table:
+        return stated
+    rows = zip(stated, amounts, prices, table.numbers("value"), strict=True)
+    known = [row for row in rows if all(isinstance(cell, Decimal) and cell for cell in row) and row[0] != 1]
+    with localcontext(MONEY):
+        worth = [(abs(qty * px), abs(value)) for _, qty, px, value in known]  # type: ignore[operator, arg-type]
+    if not worth or not all(abs(own - value) <= value / 100 for own, value in worth):
+        return stated
+    table.notes.append(f"{table.heading('price')} x qty is {table.heading('value')}: the price contains the multiplier")
+    return [None] * len(table)
 
 
 def _sides(table: MappedTable) -> list[int | BadCell | None]:

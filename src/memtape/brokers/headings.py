@@ -20,7 +20,7 @@ FieldNames = Mapping[str, tuple[str, ...]]
 _SHARED_FIELDS: FieldNames = {
     "symbol": ("symbol", "ticker", "pair", "market", "instrument", "instrumentid", "coin", "item", "contract", "product",
                "security", "asset", "underlying", "localsymbol", "wertpapier", "produkt", "basiswert", "markt",
-               "titre", "produit", "contracts"),
+               "titre", "produit", "symbols", "futures", "tradingpair", "futurestradingpair", "contracts"),
     "side": ("side", "buysell", "orderside", "tradeside", "direction", "dir", "action", "bs", "type", "transactiontype",
              "tradetype", "dealtype", "ordertype", "longshort", "ls", "positionside", "position",
              "entry", "transaction", "buyorsell", "openingdirection", "transcode", "closingdirection", "closingside", "richtung",
@@ -116,7 +116,8 @@ FILL_FIELD_NAMES: FieldNames = {
     "time": ("timemsc", "timestamp", "transactiontime", "executiontime", "exectime", "executedat", "filledat", "filltime",
              "tsevent", "tradetime", "datetime", "dateandtime", "time", "date", "tradedate", "tradingdate", "tradingday",
              "orderfilleddate", "filledtime", "createdat",
-             "createdtime", "ts", "activitydate", "ausfuhrungszeit", "zeitpunkt", "uhrzeit", "zeit", "datum", "heure"),
+             "createdtime", "ts", "activitydate", "rundate", "transactiondate",
+             "ausfuhrungszeit", "zeitpunkt", "uhrzeit", "zeit", "datum", "heure"),
     "price": ("price", "px", "fillprice", "filledprice", "execprice", "executionprice", "executedprice", "tradeprice", "tprice",
               "lastpx", "avgprice", "averageprice", "avgfillprice", "filledavgprice", "average", "impliedprice", "dealprice",
               "kurs", "preis", "ausfuhrungskurs", "prix", "cours"),

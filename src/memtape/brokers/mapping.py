@@ -298,8 +298,10 @@ def _guess_columns(table: CellTable, names: FieldNames, mapping: ColumnMapping) 
     # The total is used instead of its parts.
     if "fees" in mapping:
         mapping.columns = {name: places for name, places in mapping.columns.items() if name not in ("entry_fee", "exit_fee")}
-    # With a quantity, an amount of money says nothing new; the value of a position shows whether it is held at all.
-    if (mapping.kind != "positions" and "qty" in mapping) or {"buy_qty", "sell_qty"} <= mapping.columns.keys():
+    # With a quantity, an amount of money says nothing new; the value of a position shows whether it is held at all, that of a
+    # fill whether its price contains the multiplier.
+    says_more = mapping.kind == "positions" or (mapping.kind == "fills" and "multiplier" in mapping)
+    if ("qty" in mapping and not says_more) or {"buy_qty", "sell_qty"} <= mapping.columns.keys():
         mapping.columns.pop("value", None)
     _join_date_columns(table, names, mapping)
     _add_cost_columns(plain, mapping, taken)
