@@ -38,7 +38,7 @@ def test_every_module_of_the_folder_registers_a_format_of_its_name():
 
 
 def test_special_formats_are_asked_before_the_general_ones():
-    assert [reader.general for reader in importers().values()] == [False, True, True]
+    assert [reader.general for reader in importers().values()] == [False, True, True, True]
 
 
 def test_a_registered_class_reads_the_files_that_it_claims(coins):
@@ -52,7 +52,7 @@ def test_a_format_can_be_named():
 
 
 def test_an_unknown_format_is_refused_with_the_names_there_are():
-    with pytest.raises(Invalid, match=r"there is no format 'mt9'\. Use one of csv, json, tradememory"):
+    with pytest.raises(Invalid, match=r"there is no format 'mt9'\. Use one of csv, html, json, tradememory"):
         read_file(unpack_file("x", b"{}"), ImportOptions(), "mt9")
 
 

@@ -172,6 +172,6 @@ def test_a_column_with_a_plus_in_its_name_is_found_again(tmp_path: Path) -> None
 
 
 def test_side_words_that_nobody_knows_are_asked_about_not_guessed_from_the_profit() -> None:
-    text = TRADES.replace("qty", "pnl") + "DAX,Kauf,2026-06-04T08:00Z,2026-06-04T09:00Z,100,110,10\n"
+    text = TRADES.replace("qty", "pnl") + "DAX,Osto,2026-06-04T08:00Z,2026-06-04T09:00Z,100,110,10\n"
     reading = read(text)
-    assert (reading.found, reading.problems[0].problem) == ([], "'Kauf' is neither long nor short")
+    assert (reading.found, reading.problems[0].problem) == ([], "'Osto' is neither long nor short")

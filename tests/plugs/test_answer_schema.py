@@ -65,6 +65,34 @@ def test_the_schema_of_an_order_is_flat_and_every_field_is_required_or_null(serv
     assert not any("anyOf" in schema["properties"][name] for name in ("symbol", "action", "reason"))
 
 
+def test_openais_own_package_has_nothing_to_make_strict_in_the_schema_of_an_order(server: LlmServer) -> None:
+    strict = pytest.importorskip("openai.lib._pydantic")
+    schema = sent(server, "openai")
+    made = json.loads(json.dumps(schema))
+    assert strict._ensure_strict_json_schema(made, path=(), root=made) == schema
+    # It can tell: what is not strict is changed by it.
+    loose = {"type": "object", "properties": {"n": {"type": "integer", "default": None}}}
+    assert strict._ensure_strict_json_schema(dict(loose), path=(), root=loose)["required"] == ["n"]
+
+
+def test_anthropics_own_package_has_nothing_to_take_out_of_the_schema_of_an_order(server: LlmServer) -> None:
+    package = pytest.importorskip("anthropic")
+    schema = sent(server, "anthropic")
+    assert package.transform_schema(schema) == without_types_of_enums(schema)
+    # It can tell: what is not supported becomes a part of the description.
+    assert "minimum" in package.transform_schema({"type": "integer", "minimum": 1})["description"]
+
+
+def without_types_of_enums(schema: Any) -> Any:
+    """A schema as Anthropic's package writes it: an enum needs no type."""
+    if isinstance(schema, list):
+        return [without_types_of_enums(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    left_out = "type" if "enum" in schema or "const" in schema else ""
+    return {name: value if name == "enum" else without_types_of_enums(value) for name, value in schema.items() if name != left_out}
+
+
 @pytest.mark.parametrize("provider", NAMES)
 @pytest.mark.parametrize(
     ("change", "said"),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 from memtape.brokers.cells import EMPTY_WORDS, BadCell, shown_cell
@@ -16,13 +16,13 @@ from memtape.brokers.identity import RowContent, row_ids
 from memtape.brokers.importer import FoundRow, ImportProblem
 from memtape.brokers.mapped_table import MappedTable
 from memtape.brokers.roundtrips import MAX_LABEL_CHARS, MAX_NOTE_CHARS, PROGRESS_ROWS, tag_list
-from memtape.brokers.row_kinds import rows_of_fills
-from memtape.brokers.sides import BUY, NEITHER, SELL, SideWords
+from memtape.brokers.row_kinds import rows_of_fills, without_sums
+from memtape.brokers.sides import BUY, NEITHER, SELL, SideWords, closes_position, names_positions
 from memtape.brokers.texts import exit_trigger
 from memtape.core.codec import micros
 from memtape.core.fills import Fill
 from memtape.core.observed import Decision
-from memtape.core.values import REASON_LENGTH, ZERO, read
+from memtape.core.values import MONEY, REASON_LENGTH, ZERO, read
 from memtape.errors import Invalid
 
 NOT_EXECUTED = frozenset({
@@ -73,10 +73,11 @@ def _execution_rows(table: MappedTable) -> Iterator[_ExecutionRow]:
         "qty": amounts,
         "price": prices,
         "fees": table.costs("fees"),
-        "multiplier": table.numbers("multiplier"),
+        "multiplier": _multipliers(table, amounts, prices),
     }
     names = list(columns)
     executed = [done and fill for done, fill in zip(_executed_rows(table), rows_of_fills(table), strict=True)]
+    executed = without_sums(table, executed)
     currencies = table.cells("fee_currency") if "fee_currency" in table else None
     for row, values in enumerate(zip(*columns.values(), strict=True)):
         symbol, side, t, qty, px, fee, multiplier = values
@@ -118,8 +119,39 @@ def _trade_columns(
         pairs = zip(table.numbers("buy_price"), table.numbers("sell_price"), sides, strict=True)
         amounts = [buy or sell for buy, sell in zip(bought, sold, strict=True)]
         return sides, amounts, [buy if side == BUY else sell for buy, sell, side in pairs]
-    prices = table.numbers("price")
-    return _sides(table), table.quantities(prices), prices
+    sides, prices = _sides(table), table.numbers("price")
+    prices = _without_signs_of_cash(table, sides, prices)
+    return sides, table.quantities(prices), prices
+
+
+def _without_signs_of_cash(
+    table: MappedTable, sides: Sequence[int | BadCell | None], prices: list[Decimal | BadCell | None]
+) -> list[Decimal | BadCell | None]:
+    """Returns the prices. Where those of all purchases are negative and of no sale, the sign is that of the cash."""
+    every = zip(sides, prices, strict=True)
+    priced = [(side, px) for side, px in every if side in (BUY, SELL) and isinstance(px, Decimal) and px]
+    paid = [px < 0 for side, px in priced if side == BUY]
+    if len(paid) in (0, len(priced)) or not all(paid) or any(px < 0 for side, px in priced if side == SELL):
+        return prices
+    table.notes.append(f"{table.heading('price')} is negative in all purchases and in no sale: the sign is that of the cash")
+    return [abs(px) if isinstance(px, Decimal) else px for px in prices]
+
+
+def _multipliers(
+    table: MappedTable, amounts: Sequence[Decimal | BadCell | None], prices: Sequence[Decimal | BadCell | None]
+) -> list[Decimal | BadCell | None]:
+    """Returns the multipliers; none where the file's own value of each row shows that its prices contain them."""
+    stated = table.numbers("multiplier")
+    if "multiplier" not in table or "value" not in table or "qty" not in table:
+        return stated
+    rows = zip(stated, amounts, prices, table.numbers("value"), strict=True)
+    known = [row for row in rows if all(isinstance(cell, Decimal) and cell for cell in row) and row[0] != 1]
+    with localcontext(MONEY):
+        worth = [(abs(qty * px), abs(value)) for _, qty, px, value in known]  # type: ignore[operator, arg-type]
+    if not worth or not all(abs(own - value) <= value / 100 for own, value in worth):
+        return stated
+    table.notes.append(f"{table.heading('price')} x qty is {table.heading('value')}: the price contains the multiplier")
+    return [None] * len(table)
 
 
 def _sides(table: MappedTable) -> list[int | BadCell | None]:
@@ -133,6 +165,8 @@ def _sides(table: MappedTable) -> list[int | BadCell | None]:
                 table.skipped[cell[:20]] += 1
             problem = f"{shown_cell(cell)} is neither buy nor sell" if cell else "is empty"
             found.append(BadCell(problem, "Write buy or sell, or map another column to side") if side is None else side)
+        if "effect" in table and names_positions(cells):
+            return _orders_of_positions(table, found)
         return found
     if "is_buyer" in table:
         return [None if flag is None else BUY if flag else SELL for flag in table.flags("is_buyer")]
@@ -142,6 +176,21 @@ def _sides(table: MappedTable) -> list[int | BadCell | None]:
         return [BadCell("the file has no side column, and no negative quantity", fix)] * len(table)
     table.notes.append("there is no side column: a negative qty is a sale")
     return [(BUY if value > 0 else SELL) if isinstance(value, Decimal) and value else None for value in amounts]
+
+
+def _orders_of_positions(table: MappedTable, sides: Sequence[int | BadCell | None]) -> list[int | BadCell | None]:
+    """Returns what was bought and sold, where the side is that of the position: to close a long is a sale."""
+    side, effect = table.heading("side"), table.heading("effect")
+    table.notes.append(f"{side} is the side of the position; {effect} says what opened and closed it")
+    found: list[int | BadCell | None] = []
+    for held, word in zip(sides, table.cells("effect"), strict=True):
+        closes = closes_position(word)
+        if isinstance(held, int) and closes is None:
+            problem = f"{shown_cell(word)} says neither open nor close" if word else f"{effect} is empty"
+            found.append(BadCell(problem, "Write open or close; if the side is what was done, give --map effect="))
+        else:
+            found.append(-held if closes and isinstance(held, int) else held)
+    return found
 
 
 def _executed_rows(table: MappedTable) -> list[bool]:

@@ -135,7 +135,7 @@ def clean_name(text: str) -> str:
     return _CONTROLS.sub(" ", text).strip()[:100]
 
 
-def _unique_names(cells: Iterable[str]) -> tuple[str, ...]:
+def unique_names(cells: Iterable[str]) -> tuple[str, ...]:
     """Returns unique column names: a second `Time` becomes `Time 2`, a column without a name becomes `column 7`."""
     names: list[str] = []
     for at, cell in enumerate(cells, start=1):
@@ -190,7 +190,7 @@ def _csv_rows(name: str, text: str, before: int, separator: str, ahead: int) -> 
     width = len(names)
     if width > MAX_COLUMNS:
         raise Invalid(name, f"has {width} columns", f"Keep at most {MAX_COLUMNS}")
-    table = CellTable(_unique_names(names), separator=separator)
+    table = CellTable(unique_names(names), separator=separator)
     above, last = before + ahead, source.line_num
     for cells in source:
         line, several = above + last + 1, source.line_num > last + 1
@@ -250,7 +250,7 @@ def json_table(content: ImportFile) -> CellTable:
             raise Invalid(content.name, f"has more than {MAX_COLUMNS} keys", "Give the trades alone")
     if not found:
         raise Invalid(content.name, "has no objects", 'Give objects, like {"symbol": "BTC", "side": "buy", ...}')
-    table.header = _unique_names(names)
+    table.header = unique_names(names)
     table.lines = [line for line, _ in found]
     table.rows = [[flat.get(name, "") for name in names] for _, flat in found]
     # Half a surrogate pair can be in JSON text only as an escape.

@@ -1,9 +1,11 @@
-"""The names of columns in files of MetaTrader, ccxt, Binance, Bybit, Hyperliquid, Alpaca, IBKR, freqtrade, Nautilus, own logs.
+"""The names of columns in files of MetaTrader, ccxt, Binance, Bybit, Hyperliquid, Alpaca, IBKR, freqtrade, Nautilus, own logs, in
+English, German and French.
 
 A file holds one kind of rows: closed trades, fills, decisions, equity marks or positions. Each kind has its own fields.
 
-Names are compared in lower case, letters and digits only, without units in brackets and without a currency at the end. If a
-file has several names of one field, the first in this list is used. Only whole names count: "profit" contains an `r` too.
+Names are compared in lower case, letters without accents and digits only, without units in brackets and without a currency at
+the end. If a file has several names of one field, the first in this list is used. Only whole names count: "profit" contains an
+`r` too.
 """
 
 from __future__ import annotations
@@ -11,25 +13,30 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from unicodedata import combining, normalize
 
 FieldNames = Mapping[str, tuple[str, ...]]
 
 _SHARED_FIELDS: FieldNames = {
     "symbol": ("symbol", "ticker", "pair", "market", "instrument", "instrumentid", "coin", "item", "contract", "product",
-               "security", "asset", "underlying", "localsymbol"),
+               "security", "asset", "underlying", "localsymbol", "wertpapier", "produkt", "basiswert", "markt",
+               "titre", "produit", "symbols", "futures", "tradingpair", "futurestradingpair", "contracts"),
     "side": ("side", "buysell", "orderside", "tradeside", "direction", "dir", "action", "bs", "type", "transactiontype",
              "tradetype", "dealtype", "ordertype", "longshort", "ls", "positionside", "position",
-             "entry", "transaction", "buyorsell", "openingdirection"),
+             "entry", "transaction", "buyorsell", "openingdirection", "transcode", "closingdirection", "closingside", "richtung",
+             "kaufverkauf", "sens", "achatvente", "typ"),
     "qty": ("qty", "quantity", "filledqty", "filledquantity", "executedqty", "execqty", "lastqty", "sz", "size", "shares",
             "volume", "lots", "contracts", "units", "filled", "executed", "closedsize", "positionsize", "entrysz", "entryqty",
-            "entryquantity", "closingquantity", "closingvolume", "closedvolume", "amount", "peakqty", "lotsize"),
+            "entryquantity", "closingquantity", "closingvolume", "closedvolume", "amount", "peakqty", "lotsize",
+            "vol", "stuck", "stuckzahl", "menge", "anzahl", "positionsgrosse", "volumen", "quantite", "nombre", "taille"),
     # An amount of money. So is any name of `qty` with a currency, like size_usd.
     "value": ("notional", "notionalvalue", "entrynotional", "positionnotional", "value", "positionvalue", "tradevalue",
               "entryvalue", "openvalue", "ordervalue", "sizevalue", "sizeindollars", "dollarsize", "usdsize", "dollaramount",
               "usdamount", "amountindollars", "quoteqty", "quotequantity", "quoteamount", "quotesize", "quotevolume"),
     "fees": ("totalfees", "totalfee", "totalcommission", "totalcommissions", "fees", "fee", "commission", "commissions",
              "commfee", "execfee", "feecost", "tradingfee", "tradingfees", "feepaid", "ibcommission", "transactioncosts", "costs",
-             "brokerage"),
+             "brokerage", "feescomm", "feescommissions", "feesandcommissions", "commissionsfees", "commissionsandfees",
+             "gebuhren", "gebuhr", "kommission", "provision", "transaktionsgebuhren", "frais"),
     "fee_currency": ("feecurrency", "feecoin", "feeasset", "feetoken", "commissionasset", "commissioncurrency",
                      "ibcommissioncurrency", "feeccy"),
     "multiplier": ("multiplier", "contractsize", "contractmultiplier", "pointvalue"),
@@ -51,25 +58,35 @@ TRADE_FIELD_NAMES: FieldNames = {
                  "openedat", "openat", "opendatetime", "opendate", "timeopen", "dateopened", "tsopened", "openedtime",
                  "entryhumantime", "opened", "openingtime", "openingdate", "buytime", "buydate", "dateacquired", "boughtat",
                  "boughttimestamp", "starttime", "time", "datetime", "date", "timestamp", "ts", "createdat", "createdtime",
-                 "tradetime", "tradedate", "dateandtime"),
+                 "tradetime", "tradedate", "dateandtime", "eroffnung", "eroffnet", "eroffnungszeit", "eroffnungsdatum",
+                 "datumeroffnung", "einstiegszeit", "einstiegsdatum", "datumeinstieg", "kaufdatum", "datedouverture",
+                 "heuredouverture", "ouverture", "datedentree", "datedachat"),
     "exit_at": ("exitat", "exittime", "exitdatetime", "exittimestamp", "exitdate", "closetime", "closetimestamp", "closedat",
                 "closeat", "closedatetime", "closedate", "timeclose", "dateclosed", "tsclosed", "closedtime", "exithumantime",
                 "closed", "closingtime", "closingdate", "selltime", "selldate", "datesold", "soldat", "soldtimestamp",
-                "endtime", "updatedtime", "updatedat", "time2", "datetime2", "date2"),
+                "endtime", "updatedtime", "updatedat", "time2", "datetime2", "date2", "schliessung", "geschlossen",
+                "schliessungszeit", "schlusszeit", "schliesszeit", "datumschliessung", "ausstiegszeit", "ausstiegsdatum",
+                "datumausstieg", "verkaufsdatum", "datedecloture", "heuredecloture", "cloture", "datedesortie", "datedevente"),
     "entry_price": ("entryprice", "entrypx", "avgentryprice", "averageentryprice", "entryavgprice", "openprice", "openrate",
                     "priceopen", "avgpxopen", "avgopenprice", "openavgprice", "openingprice", "entry", "open", "buyprice",
-                    "avgbuyprice", "costprice", "price"),
+                    "avgbuyprice", "costprice", "price", "opening", "openinglevel", "openlevel", "einstiegskurs",
+                    "einstiegspreis", "eroffnungskurs", "eroffnungspreis", "kaufkurs", "kaufpreis", "einstandskurs",
+                    "prixdentree", "prixdouverture", "prixdachat"),
     "exit_price": ("exitprice", "exitpx", "avgexitprice", "averageexitprice", "exitavgprice", "closeprice", "closerate",
                    "priceclose", "avgpxclose", "avgcloseprice", "closeavgprice", "closingprice", "exit", "close", "sellprice",
-                   "avgsellprice", "price2"),
+                   "avgsellprice", "price2", "closing", "closinglevel", "closelevel", "ausstiegskurs", "ausstiegspreis",
+                   "schlusskurs", "schliesskurs", "verkaufskurs", "verkaufspreis", "prixdesortie", "prixdecloture",
+                   "prixdevente"),
     **_SHARED_FIELDS,
     "is_short": ("isshort",),
     "is_open": ("isopen",),
     "pnl": ("realizedgrosspnl", "realisedgrosspnl", "grosspnl", "pnlgross", "grossprofit", "grosspl", "grossrealizedpnl",
             "gross", "pnl", "pl", "realizedpnl", "realisedpnl", "realizedprofit", "realizedpl", "realisedpl", "profit",
-            "profitloss", "closedpnl", "closingpnl", "gainloss", "gain", "pnlamount", "pnlabs", "tradepnl"),
+            "profitloss", "closedpnl", "closedpl", "closingpnl", "gainloss", "gain", "pnlamount", "pnlabs", "tradepnl", "gewinn",
+            "gewinnverlust", "guv", "ergebnis", "resultat", "gainperte"),
     "net_pnl": ("realizednetpnl", "realisednetpnl", "netpnl", "pnlnet", "netprofit", "netpl", "net", "netrealizedpnl",
-                "closeprofitabs", "profitabs", "fifopnlrealized", "netprofitloss"),
+                "closeprofitabs", "profitabs", "fifopnlrealized", "netprofitloss", "nettogewinn", "nettoergebnis",
+                "gewinnnetto", "ergebnisnetto", "resultatnet", "profitnet", "gainnet"),
     "entry_fee": ("entryfee", "openfee", "feeopencost", "entrycommission", "entrycommissiondollars", "openingfee"),
     "exit_fee": ("exitfee", "closefee", "feeclosecost", "exitcommission", "exitcommissiondollars", "closingfee"),
     "funding": ("funding", "fundingfee", "fundingfees", "fundingpnl", "swap", "rollover", "financing", "interest",
@@ -81,7 +98,8 @@ TRADE_FIELD_NAMES: FieldNames = {
     "entry_reason": ("entryreason", "entertag", "entrytag", "buytag", "entrysignal", "setup", "thesis", "rationale",
                      "justification", "openreason", "buyreason", "opencomment"),
     "exit_reason": ("exitreason", "closereason", "sellreason", "exitsignal", "exittag", "reason", "closecomment"),
-    "note": ("note", "notes", "comment", "comments", "remark", "remarks", "memo", "reflection"),
+    "note": ("note", "notes", "comment", "comments", "remark", "remarks", "memo", "reflection", "kommentar", "bemerkung",
+             "notiz", "commentaire", "remarque"),
     "trigger": ("trigger", "exittrigger", "exittype", "closetype", "closedby", "exitkind"),
     "regime": ("regime", "marketregime", "entryregime"),
     "volatility": ("volatilityregime", "volregime", "entryvolatility", "volatility"),
@@ -97,12 +115,17 @@ FILL_FIELD_NAMES: FieldNames = {
            "matchid", "eventid", "uuid"),
     "time": ("timemsc", "timestamp", "transactiontime", "executiontime", "exectime", "executedat", "filledat", "filltime",
              "tsevent", "tradetime", "datetime", "dateandtime", "time", "date", "tradedate", "tradingdate", "tradingday",
-             "orderfilleddate", "createdat",
-             "createdtime", "ts"),
+             "orderfilleddate", "filledtime", "createdat",
+             "createdtime", "ts", "activitydate", "rundate", "transactiondate",
+             "ausfuhrungszeit", "zeitpunkt", "uhrzeit", "zeit", "datum", "heure"),
     "price": ("price", "px", "fillprice", "filledprice", "execprice", "executionprice", "executedprice", "tradeprice", "tprice",
-              "lastpx", "avgprice", "averageprice", "avgfillprice", "filledavgprice", "average", "impliedprice", "dealprice"),
+              "lastpx", "avgprice", "averageprice", "avgfillprice", "filledavgprice", "average", "impliedprice", "dealprice",
+              "kurs", "preis", "ausfuhrungskurs", "prix", "cours"),
     **_SHARED_FIELDS,
     "is_buyer": ("isbuyer", "buyer"),
+    # Whether a fill opens or closes; where the side is that of the position, it says what was bought and what was sold.
+    "effect": ("effect", "positioneffect", "openclose", "opencloseindicator", "entryexit", "event", "eventtype", "action", "type",
+               "leg", "tradetype"),
     "buy_qty": ("sharesbought", "qtybought", "quantitybought", "buyqty", "buyquantity", "boughtqty", "buyshares", "buysize"),
     "buy_price": ("buyprice", "boughtprice", "pricebought"),
     "sell_qty": ("sharessold", "qtysold", "quantitysold", "sellqty", "sellquantity", "soldqty", "sellshares", "sellsize"),
@@ -225,10 +248,12 @@ MAPPING_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "repeats": ("keep", "drop"),
 }
 # Separate costs of one row, as MetaTrader lists them.
-ADDED_COST_NAMES = frozenset({"commission", "fee", "taxes", "tax"})
+ADDED_COST_NAMES = frozenset({"commission", "commissions", "fee", "fees", "taxes", "tax"})
 # Columns that say what kind of row it is: Bybit's execType, IBKR's LevelOfDetail, DataDiscriminator and the second column of its
 # activity statements.
-ROW_KIND_NAMES = frozenset({"exectype", "levelofdetail", "datadiscriminator", "header", "rowtype", "recordtype"})
+ROW_KIND_NAMES = frozenset({"exectype", "levelofdetail", "datadiscriminator", "header", "rowtype", "recordtype", "activitytype"})
+# Columns of closed trades that hold the side of the closing order.
+CLOSING_SIDE_NAMES = frozenset({"closingdirection", "closingside"})
 GROSS_PNL_NAMES = frozenset(
     {n for n in TRADE_FIELD_NAMES["pnl"] if "gross" in n}
 )  # other names of `pnl` do not say whether costs are included
@@ -239,6 +264,7 @@ _UNIT = re.compile(rf"({_CURRENCIES}|dollars|euros|utc|gmt)$")
 _CURRENCY_UNIT = re.compile(rf"({_CURRENCIES})$")
 _CURRENCY_WORDS = {"$": "USD", "dollars": "USD", "€": "EUR", "euros": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR"}
 _OTHER = re.compile(r"[\W_]+")
+_MILLISECONDS = re.compile(r"(?<=[a-z])[_ -](?:ms|msec|millis|epoch|unix)$")
 
 
 def plain_name(name: str) -> str:
@@ -246,8 +272,13 @@ def plain_name(name: str) -> str:
 
     >>> plain_name("Date(UTC)"), plain_name("S / L"), plain_name("entry_commission_dollars"), plain_name("Realized P&L")
     ('date', 'sl', 'entrycommission', 'realizedpl')
+    >>> plain_name("Stückzahl"), plain_name("Datum Schließung"), plain_name("opened_ms")
+    ('stuckzahl', 'datumschliessung', 'opened')
     """
-    bare = _OTHER.sub("", _BRACKETS.sub("", name).lower()) or _OTHER.sub("", name.lower())
+    lower = _MILLISECONDS.sub("", name.casefold())
+    if not lower.isascii():
+        lower = "".join(c for c in normalize("NFKD", lower) if not combining(c))
+    bare = _OTHER.sub("", _BRACKETS.sub("", lower)) or _OTHER.sub("", lower)
     return _UNIT.sub("", bare) or bare
 
 

@@ -24,7 +24,7 @@ from memtape.brokers.headings import (
 )
 from memtape.brokers.importer import ImportOptions
 from memtape.brokers.kinds import DECISION_NAMES, choose_kind, kinds_of, missing_fields, refuses
-from memtape.brokers.sides import SideWords
+from memtape.brokers.sides import SideWords, closes_position
 from memtape.core.values import Currency, Symbol, read
 from memtape.errors import FieldProblem, Invalid
 
@@ -298,8 +298,10 @@ def _guess_columns(table: CellTable, names: FieldNames, mapping: ColumnMapping) 
     # The total is used instead of its parts.
     if "fees" in mapping:
         mapping.columns = {name: places for name, places in mapping.columns.items() if name not in ("entry_fee", "exit_fee")}
-    # With a quantity, an amount of money says nothing new; the value of a position shows whether it is held at all.
-    if (mapping.kind != "positions" and "qty" in mapping) or {"buy_qty", "sell_qty"} <= mapping.columns.keys():
+    # With a quantity, an amount of money says nothing new; the value of a position shows whether it is held at all, that of a
+    # fill whether its price contains the multiplier.
+    says_more = mapping.kind == "positions" or (mapping.kind == "fills" and "multiplier" in mapping)
+    if ("qty" in mapping and not says_more) or {"buy_qty", "sell_qty"} <= mapping.columns.keys():
         mapping.columns.pop("value", None)
     _join_date_columns(table, names, mapping)
     _add_cost_columns(plain, mapping, taken)
@@ -326,6 +328,11 @@ def _identifies_rows(cells: Sequence[str], name: str) -> bool:
     return name not in ("position", "trade") or 2 * len(set(cells)) > len(cells)
 
 
+def _names_symbols(cells: Sequence[str], name: str) -> bool:
+    # Bybit's "Contracts" are symbols, those of others are quantities.
+    return _mostly(lambda cell: any(c.isalpha() for c in cell) or (name != "contracts" and cell.isdigit()))(cells, name)
+
+
 def _is_flag(cell: str) -> bool:
     return cell.lower() in ("true", "false", "0", "1", "yes", "no")
 
@@ -336,7 +343,8 @@ _CELL_TESTS: dict[str, Callable[[Sequence[str], str], bool]] = {
     **dict.fromkeys(TIME_FIELDS, _mostly(_is_time)),
     **dict.fromkeys(("is_short", "is_open", "is_buyer", "liq"), _mostly(_is_flag)),
     "leg": _mostly(lambda cell: cell.lower() in ("long", "short", "both", "net")),
-    "symbol": _mostly(lambda cell: any(c.isalpha() for c in cell) or cell.isdigit()),
+    "effect": lambda cells, name: all(closes_position(cell) is not None for cell in cells),
+    "symbol": _names_symbols,
     "id": _identifies_rows,
     # A word, not a sentence: a column of texts may have the same name.
     "action": _mostly(lambda cell: len(cell) <= MAX_ACTION_CHARS and any(c.isalpha() for c in cell)),
@@ -361,7 +369,7 @@ def _join_date_columns(table: CellTable, names: FieldNames, mapping: ColumnMappi
         cells = list(filter(None, table.column(at)[:SAMPLE_ROWS]))
         if not cells or not all(map(is_time_of_day, cells)):
             continue
-        days = [n for n, own in enumerate(plain) if n != at and own in (*names[name], "date", "day", "tradedate")]
+        days = [n for n, own in enumerate(plain) if n != at and own in (*names[name], "date", "day", "tradedate", "datum")]
         days = [n for n in days if any(cell and not is_time_of_day(cell) for cell in table.column(n)[:SAMPLE_ROWS])]
         if days:
             own = [n for n in days if plain[n][:4] == plain[at][:4]]

@@ -13,10 +13,11 @@ from typing import Any
 
 from memtape.brokers.cells import BadCell, shown_cell
 from memtape.brokers.figures import TradeDraft, complete_figures
-from memtape.brokers.headings import GROSS_PNL_NAMES, plain_name
+from memtape.brokers.headings import CLOSING_SIDE_NAMES, GROSS_PNL_NAMES, plain_name
 from memtape.brokers.identity import row_ids
 from memtape.brokers.importer import FoundRow, ImportProblem
 from memtape.brokers.mapped_table import MappedTable, sum_cells
+from memtape.brokers.row_kinds import without_sums
 from memtape.brokers.sides import NEITHER, SideWords
 from memtape.brokers.texts import exit_trigger
 from memtape.core.codec import micros
@@ -77,11 +78,12 @@ def _drafts(table: MappedTable) -> Iterator[TradeDraft]:
     }
     names = list(columns)
     still_open = _still_open(table)
+    counts = without_sums(table, [each is not None for each in still_open])
     bought_and_sold = _lists_purchase_and_sale(table)
     currencies = table.cells("fee_currency") if "fee_currency" in table else None
     for row, values in enumerate(zip(*columns.values(), strict=True)):
         symbol, side, entry_at, exit_at, entry, exit_, qty, pnl, net, fees, funding, stop, multiplier = values
-        if side == NEITHER or still_open[row] is None:
+        if side == NEITHER or not counts[row]:
             continue
         if still_open[row] or (exit_at is None and not exit_):
             fix = "Import again once it is closed"
@@ -146,6 +148,8 @@ def _report_unpriced(table: MappedTable, drafts: Sequence[TradeDraft]) -> None:
 
 
 def _sides(table: MappedTable) -> list[int | BadCell | None]:
+    if plain_name(table.heading("side")) in CLOSING_SIDE_NAMES:
+        table.mapping.settings.setdefault("sides", "exit")
     turned = -1 if table.mapping.settings.get("sides") == "exit" else 1
     if "side" in table:
         cells = table.cells("side")

@@ -1,13 +1,19 @@
-"""Which rows of a file of fills are fills: some brokers list payments, closed lots and sums too, and say so in a column."""
+"""Which rows are trades: some brokers list payments, closed lots and sums too, and say so in a column or in the first cell."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from memtape.brokers.headings import ROW_KIND_NAMES, plain_name
 from memtape.brokers.mapped_table import MappedTable
+from memtape.brokers.mapping import TIME_FIELDS
 
 NOT_FILLS = frozenset({
     "funding", "settlement", "closedlot", "closedlots", "lot", "symbolsummary", "assetsummary", "washsale", "subtotal", "total",
     "notes", "header", "summary",
+    # Alpaca's activities beside FILL.
+    "div", "divnra", "int", "csd", "csw", "jnlc", "jnls", "fee", "cfee", "ptc", "split", "spin", "opasn", "opexp", "opexc",
 })  # fmt: skip
 # The same trades at two levels of detail: where both are listed, the executions count and not the orders.
 _ORDERS, _EXECUTIONS = frozenset({"order", "orders"}), frozenset({"execution", "executions", "trade", "trades"})
@@ -26,4 +32,26 @@ def rows_of_fills(table: MappedTable) -> list[bool]:
             if found[row] and word in left_out:
                 found[row] = False
                 table.skipped[cells[row][:20]] += 1
+    return found
+
+
+_SUM = re.compile(r"(?:\w+ )?(?:sub)?(?:totals?|sums?|summe|gesamt|gesamtsumme|zwischensumme|total général)\s*:?", re.IGNORECASE)
+_FIRST_CELLS = 3  # a sum is named at the beginning of its row
+
+
+def without_sums(table: MappedTable, counted: Sequence[bool]) -> list[bool]:
+    """Returns which of the rows that count are no sums of others. A sum has no time, and says so or has no part of a trade."""
+    columns = table.mapping.columns
+    times = [table.source.column(at) for name in TIME_FIELDS & columns.keys() for at in columns[name]]
+    parts = ("symbol", "side", "qty", "value", "price", "entry_price", "exit_price")
+    own = [table.source.column(at) for name in parts for at in columns.get(name, ())]
+    found = list(counted)
+    for row, cells in enumerate(table.source.rows):
+        if not found[row]:
+            continue
+        has_time = any(any(c.isdigit() for c in column[row]) for column in times)
+        named = any(_SUM.fullmatch(cell.strip()) for cell in cells[:_FIRST_CELLS])
+        if not has_time and times and (named or not any(column[row] for column in own)):
+            found[row] = False
+            table.skipped["total"] += 1
     return found

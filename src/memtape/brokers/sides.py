@@ -16,9 +16,10 @@ NEITHER = 0  # not an execution: a deposit, a cancelled order, a decision not to
 
 _SIDE_WORDS: Mapping[str, int] = {
     **dict.fromkeys(("buy", "b", "bot", "bought", "long", "l", "bid", "openlong", "enterlong", "entrylong", "buytoopen", "bto",
-                     "buylong", "buymarket", "marketbuy", "call"), BUY),
+                     "buylong", "buymarket", "marketbuy", "call", "kauf", "kaufen", "gekauft", "k", "achat", "acheter"), BUY),
     **dict.fromkeys(("sell", "s", "sld", "sold", "short", "ask", "a", "openshort", "entershort", "entryshort", "selltoopen",
-                     "sto", "sellshort", "shortsell", "ss", "sellmarket", "marketsell"), SELL),
+                     "sto", "sellshort", "shortsell", "ss", "sellmarket", "marketsell", "verkauf", "verkaufen", "verkauft", "v",
+                     "vente", "vendre"), SELL),
 }  # fmt: skip
 _FILL_WORDS: Mapping[str, int] = {
     **dict.fromkeys(("closeshort", "exitshort", "buytoclose", "btc", "buytocover", "cover", "buycover", "shortlong"), BUY),
@@ -29,12 +30,36 @@ _OTHER_WORDS = frozenset({
     "balance", "credit", "charge", "correction", "bonus", "interest", "dividend", "dividends", "tax", "deposit",
     "withdrawal", "withdraw", "transfer", "funding", "fee", "commission", "init", "initial", "notrade", "none", "hold",
     "wait", "skip", "flat", "noaction", "nothing", "cancel", "canceled", "cancelled", "rejected", "expired", "rebate",
-    "conversion", "adjustment", "airdrop", "staking", "reward", "split",
+    "conversion", "adjustment", "airdrop", "staking", "reward", "split", "ach", "wire", "cdiv", "dividende", "einzahlung",
+    "auszahlung", "zinsen", "depot", "retrait",
 })  # fmt: skip
 _METATRADER_CODES = {"0": BUY, "1": SELL}  # higher numbers are balance, credit, charge, ...
 _LETTERS = re.compile(r"[^a-z]+")
 _INTEGER = re.compile(r"([+-]?\d{1,2})(\.0+)?")
 _LONG_WORDS, _SHORT_WORDS = frozenset({"buy", "long", "bought"}), frozenset({"sell", "short", "sold"})
+
+
+_OPENING = frozenset({"open", "opened", "opening", "openposition", "entry", "enter", "in", "o", "add", "increase", "scalein"})
+_CLOSING = frozenset({
+    "close", "closed", "closing", "closeposition", "exit", "out", "c", "partialclose", "closepartial", "partialexit", "reduce",
+    "decrease", "scaleout", "stop", "stoploss", "sl", "takeprofit", "tp", "target", "liquidation", "liquidated",
+})  # fmt: skip
+
+
+def closes_position(cell: str) -> bool | None:
+    """Returns True if a word says that a fill closes, False if it opens, None for any other word.
+
+    >>> closes_position("OPEN"), closes_position("partial close"), closes_position("limit")
+    (False, True, None)
+    """
+    word = _LETTERS.sub("", cell.lower())
+    return True if word in _CLOSING else False if word in _OPENING else None
+
+
+def names_positions(cells: Iterable[str]) -> bool:
+    """Returns True if all these sides are those of positions, long and short, and none is what was done, like buy."""
+    words = {cell.lower() for cell in cells} - {""}
+    return bool(words) and words <= {"long", "short", "l", "s"}
 
 
 class SideWords:

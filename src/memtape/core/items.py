@@ -163,9 +163,12 @@ def _bar_line(bar: Bar, texts: BarTexts | None = None) -> str:
 
 def delivery_digest(bars: Sequence[KnownBar], texts: Sequence[BarTexts] | None = None) -> str:
     """One hash for the new bars of a value, with the time at which each became known; `texts` are theirs, if at hand."""
+    if len(bars) == 1:
+        # As most ticks have.
+        return digest(f"{digest(_bar_line(bars[0].bar, texts[0] if texts else None))}|{time_text(bars[0].known_at)}")
     every = [bar_texts(known.bar) for known in bars] if texts is None else texts
     lines = [f"{digest(_bar_line(k.bar, own))}|{time_text(k.known_at)}" for k, own in zip(bars, every, strict=True)]
-    return digest(lines[0] if len(lines) == 1 else "\n".join(sorted(lines)))
+    return digest("\n".join(sorted(lines)))
 
 
 def body_of(item: Item) -> Any:

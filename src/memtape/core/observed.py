@@ -93,7 +93,8 @@ class Bar:
     @property
     def frame(self) -> int:
         """Length in seconds."""
-        return int((self.t1 - self.t0).total_seconds())
+        length = self.t1 - self.t0
+        return length.days * 86_400 + length.seconds
 
 
 CheckedBar = Annotated[Bar, AfterValidator(_coherent)]
@@ -308,10 +309,11 @@ class Tick:
     @property
     def decisions(self) -> tuple[Decision, ...]:
         """Its decisions with their ids and times filled in: the tick's own, then numbered."""
-        given = self.decision or ()
+        if self.decision is None:
+            return ()
         return tuple(
             replace(d, id=d.id or DecisionId(self.id if n == 0 else f"{self.id}#{n + 1}"), t=d.t or self.t)
-            for n, d in enumerate(given)
+            for n, d in enumerate(self.decision)
         )
 
 
@@ -494,6 +496,8 @@ READERS: Mapping[str, Any] = {
 
 def occurred_at(value: Observed) -> datetime | None:
     """When an observed value was complete: the latest moment in it."""
+    if isinstance(value, Tick):
+        return value.t
     if isinstance(value, ClosedTrade | Closing):
         return value.exit_at
     if isinstance(value, Claim):

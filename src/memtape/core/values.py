@@ -45,10 +45,12 @@ def _aware(value: object) -> datetime:
         raise ValueError("has no time zone; add Z for UTC or an offset, like 2026-06-04T08:00:00Z")
     if not 1970 <= moment.year <= 2200:
         raise ValueError("lies outside 1970..2200; check the year")
-    return moment.astimezone(UTC)
+    return moment if moment.tzinfo is UTC else moment.astimezone(UTC)
 
 
 def _number(value: object) -> object:
+    if type(value) is Decimal:
+        return value
     if isinstance(value, bool):
         raise ValueError('is not a number; write it as a number or a decimal string, like "65200.5"')
     if isinstance(value, float):
@@ -58,7 +60,7 @@ def _number(value: object) -> object:
 
 
 def _finite(value: Decimal) -> Decimal:
-    return ZERO if value == 0 else value
+    return value or ZERO
 
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")

@@ -44,6 +44,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import ROUND_DOWN, ROUND_FLOOR, Decimal, localcontext
+from operator import attrgetter
 
 from memtape.core.codec import time_text
 from memtape.core.fills import Fill, Funding
@@ -211,7 +212,7 @@ class PaperBroker:
 
     def advance(self, bars: Iterable[Bar]) -> tuple[Fill, ...]:
         """Play completed bars, at most one per symbol. Returns the fills in order of time."""
-        ordered = sorted(bars, key=lambda bar: bar.symbol)
+        ordered = sorted(bars, key=attrgetter("symbol"))
         for bar in ordered:
             if self.at is not None and bar.t1 <= self.at:
                 problem = f"{bar.symbol} closes at {time_text(bar.t1)}, not after {time_text(self.at)}"

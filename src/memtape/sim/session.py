@@ -59,6 +59,8 @@ class SimSession:
 
     def decide(self, tick: Tick) -> tuple[Decision, ...]:
         """Asks the strategy about each symbol whose bar has closed, and places the orders."""
+        if len(tick.bars) == 1:
+            return tuple(self.ask(tick.t, tick.bars[0].symbol))
         return tuple(d for bar in tick.bars for d in self.ask(tick.t, bar.symbol))
 
     def _begin_day(self, t: datetime) -> None:

@@ -7,8 +7,9 @@ Every value continues affect from its last step, and every trade that closes ask
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from memtape.core.memory.market import completed_bar
@@ -52,6 +53,7 @@ class KeptMemories:
         self.outcomes: list[float] | None = None  # in R, of the last closes; None: not known here
         self.last_entry: datetime | None = None  # of all episodes; meaningful if `entries_known`
         self.entries_known = False
+        self._ended: tuple[datetime | None, int, int] | None = None  # since when, counted up to, and how many trades ended
         self.markets: dict[str, KeptMarket] = {}
         self.revision: int | None = None  # of the episodes; None: not known here
 
@@ -79,19 +81,32 @@ class KeptMemories:
         """Steps were added."""
         if not steps or self.last_step is None:
             return
-        newest = max(steps, key=_step_order)
-        if min(map(_step_order, steps)) <= _step_order(self.last_step):
+        ordered = sorted(steps, key=_step_order)
+        if _step_order(ordered[0]) <= _step_order(self.last_step):
             self.last_step = self.outcomes = None
             self._steps = []
             return
-        self.last_step = newest
-        self._steps += sorted(steps, key=_step_order)
+        self.last_step = ordered[-1]
+        self._steps += ordered
         if self.outcomes is not None:
-            closes = sorted((step for step in steps if step.rank == 1 and step.pnl_r is not None), key=_step_order)
-            self.outcomes = [*self.outcomes, *(step.pnl_r for step in closes if step.pnl_r is not None)][-MAX_OUTCOMES_KEPT:]
+            closes = [step.pnl_r for step in ordered if step.rank == 1 and step.pnl_r is not None]
+            self.outcomes = [*self.outcomes, *closes][-MAX_OUTCOMES_KEPT:]
+
+    def set_ended_after(self, moment: datetime | None, most: int, count: int) -> None:
+        """The trades that ended after a moment were counted, up to `most`."""
+        self._ended = moment, most, count
+
+    def ended_after(self, moment: datetime | None, most: int) -> int | None:
+        """How many trades ended after a moment, up to `most`; None if these were not counted."""
+        return self._ended[2] if self._ended is not None and self._ended[:2] == (moment, most) else None
 
     def add_episodes(self, episodes: Sequence[Episode]) -> None:
         """Episodes were added."""
+        if self._ended is not None:
+            since, most, count = self._ended
+            new = [one for one in episodes if one.kind == "trade" and one.known_to is None]
+            count += sum(since is None or one.exit_at > since for one in new)
+            self._ended = since, most, min(count, most)
         if episodes and self.entries_known:
             entries = [episode.entry_at for episode in episodes]
             self.last_entry = max(entries if self.last_entry is None else [self.last_entry, *entries])
@@ -104,12 +119,11 @@ class KeptMemories:
         if "trades" in tables:
             self.versions_ended = None
         if "episodes" in tables:
-            self.entries_known, self.last_entry = False, None
+            self.entries_known, self.last_entry, self._ended = False, None, None
         if "bars" in tables:
             self.markets = {}
         if "changes" in tables:
             self.revision = None
 
 
-def _step_order(step: AffectStep) -> tuple[datetime, int, str]:
-    return step.at, step.rank, step.id
+_step_order: Callable[[AffectStep], tuple[datetime, int, str]] = attrgetter("at", "rank", "id")

@@ -157,11 +157,15 @@ class MemoryTables:
 
     def ended_after(self, moment_: datetime | None, most: int) -> int:
         """How many trades, as they are believed now, ended after a moment; counted up to `most`."""
+        if self._kept is not None and (kept := self._kept.ended_after(moment_, most)) is not None:
+            return kept
         rows = self.session.all(
             f"SELECT count(*) FROM (SELECT 1 AS one FROM episodes WHERE {MINE} AND exit_at > :at AND kind = 'trade' "
             "AND known_to IS NULL LIMIT :most) AS few",
             {**self._mine, "at": NEVER if moment_ is None else micros(moment_), "most": most},
         )
+        if self._kept is not None:
+            self._kept.set_ended_after(moment_, most, int(rows[0][0]))
         return int(rows[0][0])
 
     def entered_since(self, moment_: datetime) -> bool:

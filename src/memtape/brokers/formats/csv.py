@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from memtape.brokers.files import ImportFile, csv_table, starts_like_json
 from memtape.brokers.headings import count_known_names
+from memtape.brokers.html_tables import is_web_page
 from memtape.brokers.importer import ImportOptions, ImportResult, importer
 from memtape.brokers.tables import read_table
 
@@ -15,8 +16,8 @@ class CsvImporter:
     general = True
 
     def claims(self, file: ImportFile) -> bool:
-        """Returns True for any text that is not JSON."""
-        return not starts_like_json(file)
+        """Returns True for any text that is neither JSON nor a web page."""
+        return not starts_like_json(file) and not is_web_page(file.text)
 
     def read(self, file: ImportFile, options: ImportOptions) -> ImportResult:
         """Read the rows of the file."""

@@ -250,7 +250,8 @@ def affect_steps(
     (0.089, 20, 0.6, 0.1)
     """
     fold = AffectFold(starting, before, outcomes)
-    return [fold.add(event) for event in sorted(events, key=event_order)]
+    ordered = sorted(events, key=event_order)
+    return [fold.add(event) for event in ordered]
 
 
 def _checked(limit: float) -> float:

@@ -204,13 +204,14 @@ def _candles(
     if source == wanted:
         return bars
     length = wanted * 1_000_000
+    starts = [bar.start for bar in bars]
     whole: list[Candle] = []
     first = 0
     while first < len(bars):
-        end = (bars[first].start // length + 1) * length
-        after = bisect_left(bars, end, first, key=lambda bar: bar.start)
+        end = (starts[first] // length + 1) * length
+        after = bisect_left(starts, end, first)
         if end <= at:
-            key = (wanted, source, bars[first].start, bars[after - 1].end)
+            key = (wanted, source, starts[first], bars[after - 1].end)
             if key not in joined:
                 joined[key] = _join(bars[first:after])
             whole.append(joined[key])

@@ -108,10 +108,9 @@ class Spread:
 
     def __init__(self, outcomes: Sequence[float] = (), last: int = 100) -> None:
         self.last = last
-        self._window: deque[int] = deque()
-        self._sum = self._squares = 0
-        for r in outcomes[-last:]:
-            self.add(r)
+        whole = [round(r * 1e9) for r in outcomes[-last:]]
+        self._window = deque(whole)
+        self._sum, self._squares = sum(whole), sum([n * n for n in whole])
 
     def add(self, r: float) -> None:
         """Adds an outcome and drops the oldest one beyond the window."""

@@ -61,8 +61,9 @@ class QuietTicks:
             return False
         if tick.decision is not None and not all(self._is_mere_words(decision) for decision in tick.decisions):
             return False
-        if not all(self._is_next_bar(bar, tick.t) for bar in tick.bars):
-            return False
+        for bar in tick.bars:
+            if not self._is_next_bar(bar, tick.t):
+                return False
         self._last_tick, self._known_at = tick.t, known_at
         self._ids.add(tick.id)
         return True
@@ -99,6 +100,8 @@ class QuietTicks:
                     return False
                 if tick.rates is None and repeats_snapshot(row.round, held):
                     repeated.add((symbol, held.leg))
+        if repeated == self.open.keys():
+            return True
         return all(self._agrees(tick, known_at, position) for position in self.open if position not in repeated)
 
     def _agrees(self, tick: Tick, known_at: datetime, position: Position) -> bool:
@@ -110,13 +113,16 @@ class QuietTicks:
 
     def _is_next_bar(self, bar: Bar, tick: datetime) -> bool:
         """Returns True if a bar ended after the last tick, as no stored one did, and concerns no trade that is closed."""
-        if not self._last_tick_time < bar.t1 <= tick or not self._has_no_later_bars(bar.symbol):
+        assert self._last_tick is not None
+        if not self._last_tick < bar.t1 <= tick or not self._has_no_later_bars(bar.symbol):
             return False
         exit_at = self._tables.last_exit(bar.symbol)
         if exit_at is not None and exit_at > bar.t0:
             return False
-        rounds = [row.round for (symbol, _), row in self.open.items() if symbol == bar.symbol]
-        return all(round_ is None or round_.covers(bar.t0) for round_ in rounds)
+        for (symbol, _), row in self.open.items():
+            if symbol == bar.symbol and row.round is not None and not row.round.covers(bar.t0):
+                return False
+        return True
 
     def _has_no_later_bars(self, symbol: str) -> bool:
         """Returns True if no bar of a symbol that ended after the last tick was stored before this stretch."""
