@@ -8,9 +8,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
+
+T = TypeVar("T")
 
 Scale = Literal["small", "full"]  # small: a few runs, for the suite; full: what the published figures need
 
@@ -65,3 +67,19 @@ def percent_of(hits: Iterable[bool]) -> str:
     """
     counted = list(hits)
     return f"{100 * sum(counted) / len(counted):.0f} %"
+
+
+def settled(found: Iterable[T], is_hit: Callable[[T], bool], of: int, at_least: float) -> list[T]:
+    """Returns what was found until it is settled whether at least this share of so many are hits: the rest changes no answer.
+
+    >>> settled("hhhhhhhhhh", lambda found: found == "h", 10, 0.8), settled("hxhxhxhhhh", lambda found: found == "h", 10, 0.8)
+    (['h', 'h', 'h', 'h', 'h', 'h', 'h', 'h'], ['h', 'x', 'h', 'x', 'h', 'x'])
+    """
+    seen: list[T] = []
+    hits = 0
+    for one in found:
+        seen.append(one)
+        hits += is_hit(one)
+        if hits >= at_least * of or len(seen) - hits > (1 - at_least) * of:
+            break
+    return seen
