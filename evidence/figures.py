@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+from memtape.core.statistics import binomial_tail
+
 T = TypeVar("T")
 
 Scale = Literal["small", "full"]  # small: a few runs, for the suite; full: what the published figures need
@@ -69,17 +71,17 @@ def percent_of(hits: Iterable[bool]) -> str:
     return f"{100 * sum(counted) / len(counted):.0f} %"
 
 
-def settled(found: Iterable[T], is_hit: Callable[[T], bool], of: int, at_least: float) -> list[T]:
-    """Returns what was found until it is settled whether at least this share of so many are hits: the rest changes no answer.
+def settled(found: Iterable[T], is_hit: Callable[[T], bool], at_least: float) -> list[T]:
+    """Returns what was found until the bar is kept beyond doubt, which is asked after every 50.
 
-    >>> settled("hhhhhhhhhh", lambda found: found == "h", 10, 0.8), settled("hxhxhxhhhh", lambda found: found == "h", 10, 0.8)
-    (['h', 'h', 'h', 'h', 'h', 'h', 'h', 'h'], ['h', 'x', 'h', 'x', 'h', 'x'])
+    It is, if so many hits would come in fewer than 1 of 1,000 such samples where the true share is that of the bar.
+
+    >>> len(settled("h" * 200, lambda one: one == "h", 0.8)), len(settled("hhhhx" * 40, lambda one: one == "h", 0.8))
+    (50, 200)
     """
     seen: list[T] = []
-    hits = 0
     for one in found:
         seen.append(one)
-        hits += is_hit(one)
-        if hits >= at_least * of or len(seen) - hits > (1 - at_least) * of:
+        if len(seen) % 50 == 0 and binomial_tail(sum(map(is_hit, seen)), len(seen), at_least) < 0.001:
             break
     return seen
