@@ -126,27 +126,37 @@ def judged(
 
 
 def answer(episodes: Sequence[Episode], likely_first: bool = True) -> Answer:
-    """Returns the answer of `judged` for evidence, sooner: no more is asked if luck explains its difference to equal risk."""
-    if likely_first and _luck_explains(walked(episodes, lambda memory: EvidenceMemory(memory, likely_alone=True))):
-        return "cannot be told"
+    """Returns the answer of `judged` for evidence, sooner: only what may be "helps" is asked for the other approaches."""
+    if likely_first:
+        accounts = Accounts(walked(episodes, lambda memory: EvidenceMemory(memory, likely_alone=True)), 10_000.0)
+        higher, lower = _largest_p(accounts)
+        if higher > ALPHA:
+            return _answer_of_two(episodes, accounts) if lower <= ALPHA else "cannot be told"
     decisions = walked(episodes, lambda memory: EvidenceMemory(memory, likely_alone=False))
     return judged(episodes, decisions=decisions).verdict.answer
+
+
+def _largest_p(accounts: Accounts) -> tuple[float, float]:
+    """Returns the largest p of the first three tests of "helps" by evidence, and of those of "hurts"."""
+    decisions = accounts.decisions
+    own, baseline = (accounts.surviving_sizes(SIZINGS[name], accounts.run(SIZINGS[name])) for name in (EVIDENCE, BASELINE))
+    outcomes = np.array([decision.r for decision in decisions])
+    pair = compare(own, baseline, outcomes, [d.moment for d in decisions], [d.week for d in decisions])
+    higher = max(pair.by_moment.p_value, pair.by_week.p_value, pair.permutation_p)
+    return higher, max(1.0 - pair.by_moment.p_value, 1.0 - pair.by_week.p_value, pair.permutation_p_lower)
+
+
+def _answer_of_two(episodes: Sequence[Episode], accounts: Accounts) -> Answer:
+    """Returns the answer from evidence and equal risk alone, which is all that "hurts" rests on."""
+    sizings = {name: SIZINGS[name] for name in (BASELINE, EVIDENCE)}
+    runs = {name: accounts.run(sizing) for name, sizing in sizings.items()}
+    signs = look_ahead_signs(episodes, [e.pnl_r or 0.0 for e in episodes])
+    return judge_approach(EVIDENCE, accounts, runs, sizings, np.random.default_rng(SEED), look_ahead=signs).verdict.answer
 
 
 def in_trends_only(decision: WalkedDecision, account: SizingAccount) -> float:
     """Returns a bet on regimes that are good in the planted world, without ever having learned it."""
     return 0.02 if decision.regime in GOOD_REGIMES else 0.0
-
-
-def _luck_explains(decisions: Sequence[WalkedDecision]) -> bool:
-    """Returns True if evidence passes neither the first three tests of "helps" nor those of "hurts"."""
-    accounts = Accounts(decisions, 10_000.0)
-    own, baseline = (accounts.surviving_sizes(SIZINGS[name], accounts.run(SIZINGS[name])) for name in (EVIDENCE, BASELINE))
-    outcomes = np.array([decision.r for decision in decisions])
-    pair = compare(own, baseline, outcomes, [d.moment for d in decisions], [d.week for d in decisions])
-    higher = max(pair.by_moment.p_value, pair.by_week.p_value, pair.permutation_p)
-    lower = max(1.0 - pair.by_moment.p_value, 1.0 - pair.by_week.p_value, pair.permutation_p_lower)
-    return min(higher, lower) > ALPHA
 
 
 # --- worlds ------------------------------------------------------------------------------------------------------------------
