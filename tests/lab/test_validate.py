@@ -259,6 +259,8 @@ def test_the_first_line_is_the_verdict(trades):
         (trade_rows(60), ["--approach", "nothing"], "names no function"),
         (trade_rows(60), ["--approach", "no_such_module:size"], "cannot be loaded"),
         (trade_rows(60), ["--agent", "desk"], "not both"),
+        (trade_rows(60), ["--group", "moon"], "--group: there is no column 'moon'. The columns are: trade_id"),
+        ([], [], "file: has no rows to import"),
     ],
 )
 def test_bad_input_is_named_with_its_fix(tmp_path, rows, options, message):

@@ -120,10 +120,16 @@ def _imported(memory: Memory, source: HistorySource) -> tuple[dict[str, str], di
     parts = []
     for file in source.files:
         loaded = load_file(file)
-        answer = import_content(
-            memory, loaded, agent=AGENT, format=source.format, kind=source.kind, mapping=mapping, commit=True, zone=source.zone,
-            where=dict(source.where or {}), skip_bad=source.skip_bad, symbol=source.symbol if source.bars is None else None,
-        )  # fmt: skip
+        try:
+            answer = import_content(
+                memory, loaded, agent=AGENT, format=source.format, kind=source.kind, mapping=mapping, commit=True,
+                zone=source.zone, where=dict(source.where or {}), skip_bad=source.skip_bad,
+                symbol=source.symbol if source.bars is None else None,
+            )  # fmt: skip
+        except Invalid as error:
+            if error.field != "map strategy" or "strategy" in (source.mapping or {}):
+                raise
+            raise Invalid("group", error.problem, error.fix) from None  # the group is read as the strategy
         parts.append(loaded.digest)
         if answer["duplicates"]:
             notes.append(f"{answer['duplicates']} of {answer['rows']} rows of {file.name} were there already and count once")

@@ -135,7 +135,8 @@ def setting_rows(result: Mapping[str, Any]) -> Iterator[Row]:
         yield f"SHA-256 of {name}", value
     if "bars" in data:
         yield "Bars", data["bars"]
-    yield "Unit of outcomes", f"{R_BY[data['r_by']]} ({data['r_unit']})"
+    typical = "; 1R is the typical loss that was known at each decision" if data["r_by"] == "money" else ""
+    yield "Unit of outcomes", f"{R_BY[data['r_by']]}{typical}"
     yield "Split", f"{data['split']}; {data['training_trades']:,} trades had ended, {data['purged']} were open and train nothing"
     yield "Embargo", f"{data['embargo_hours']:g} hours"
     decided = f"{data['decisions']:,} at {data['moments']:,} moments in {data['weeks']} weeks"
