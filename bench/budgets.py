@@ -29,6 +29,7 @@ from bench.simulation import measure_simulation
 from bench.startup import measure_help, measure_mcp, measure_starts
 from bench.ticks import measure_flatness, measure_reports, measure_reports_flatness, measure_ticks
 from bench.timing import Result
+from bench.validation import measure_walk
 from memtape.errors import Unknown
 
 CACHE = Path(".bench")
@@ -60,6 +61,7 @@ BENCHES: dict[str, Callable[[BenchRun], dict[str, Result]]] = {
     "chat_system": measure_chat_system,
     "event_exposure": measure_exposure,
     "sim_vs_backtesting": measure_simulation,
+    "validate_walk": measure_walk,
     "docs_search_10k": measure_search_10k,
     "docs_search_100k": measure_search_100k,
     "docs_hybrid": measure_hybrid,

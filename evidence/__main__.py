@@ -1,6 +1,6 @@
 """`make evidence` (or `python -m evidence [STUDY ...] [--small] [--write] [--date YYYY-MM-DD]`) runs the studies.
 
-A study is a module of this folder with a docstring that says what was done, and `study(scale) -> list[Figure]`. The whole run
+A study is a module of this folder with a docstring that says what was done, and `study(scale) -> Iterable[Figure]`. The whole run
 writes docs/evidence.md; a run of named studies prints its tables, and with --write puts them in the place of their sections. Exit
 code 1 if a bar is missed.
 """
@@ -59,7 +59,11 @@ def main(arguments: list[str]) -> int:
     sections, kept = [INTRODUCTION.format(date=given.date)], True
     for name in given.studies or STUDIES:
         module = import_module(f"evidence.{name}")
-        figures: list[Figure] = module.study(scale)
+        figures: list[Figure] = []
+        for figure in module.study(scale):
+            figures.append(figure)
+            sys.stderr.write(f"{figure.row()}\n")  # a full study takes long
+            sys.stderr.flush()
         kept &= all(figure.ok for figure in figures)
         text = (module.__doc__ or "").strip()
         title, _, what = text.partition("\n")

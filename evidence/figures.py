@@ -8,9 +8,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
+
+from memtape.core.statistics import binomial_tail
+
+T = TypeVar("T")
 
 Scale = Literal["small", "full"]  # small: a few runs, for the suite; full: what the published figures need
 
@@ -65,3 +69,19 @@ def percent_of(hits: Iterable[bool]) -> str:
     """
     counted = list(hits)
     return f"{100 * sum(counted) / len(counted):.0f} %"
+
+
+def settled(found: Iterable[T], is_hit: Callable[[T], bool], at_least: float) -> list[T]:
+    """Returns what was found until the bar is kept beyond doubt, which is asked after every 50.
+
+    It is, if so many hits would come in fewer than 1 of 1,000 such samples where the true share is that of the bar.
+
+    >>> len(settled("h" * 200, lambda one: one == "h", 0.8)), len(settled("hhhhx" * 40, lambda one: one == "h", 0.8))
+    (50, 200)
+    """
+    seen: list[T] = []
+    for one in found:
+        seen.append(one)
+        if len(seen) % 50 == 0 and binomial_tail(sum(map(is_hit, seen)), len(seen), at_least) < 0.001:
+            break
+    return seen

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,12 +28,13 @@ from memtape.core.recall.query import Query
 from memtape.core.skills import Skill
 from memtape.core.trial.advice import Advised, advice_of
 from memtape.core.trial.arms import OFF, ON, SHUFFLED, Arm
-from memtape.core.trial.comparison import SeedTrades, compare_arms, weekly_differences
+from memtape.core.trial.comparison import ArmComparison, SeedTrades, compare_arms, weekly_differences
 from memtape.core.trial.foreknowledge import foreknowledge_signs
 from memtape.core.trial.judgement import TrialEvidence, judge_trial
 from memtape.core.trial.placebo import OutcomeDraw
 from memtape.core.trial.round_trips import RoundTrip
-from memtape.core.validation.verdict import Verdict
+from memtape.core.validation.resampling import ALPHA
+from memtape.core.validation.verdict import Answer
 
 SEED, SEEDS = 20261118, 1
 CALM = Affect(peak_equity=10_000.0, equity=10_000.0)
@@ -111,34 +113,55 @@ def _taken(trade: Episode, size: float) -> RoundTrip:
     )  # fmt: skip
 
 
-def tried(world: Sequence[Episode], advise: Advise = ask_memory, seeds: int = SEEDS) -> Verdict:
-    """Returns the verdict on a world."""
+class Tried(NamedTuple):
+    """The answer in a world, why, and whether memory passes a plain test against no memory, by weeks and without a placebo."""
+
+    answer: Answer
+    reason: str
+    passes_plainly: bool
+
+
+def tried(world: Sequence[Episode], advise: Advise = ask_memory, seeds: int = SEEDS, whole: bool = False) -> Tried:
+    """Returns the verdict on a world. Unless the `whole` is asked for, no arm is lived through that cannot change the answer."""
     trades = sorted(world, key=lambda e: (e.entry_at, e.symbol, e.id))
     if len({e.entry_at for e in trades}) == len(trades):
         trades = [e._replace(symbol="BTCUSDT") for e in trades]  # one market, as in most trials
-    runs: dict[Arm, list[SeedTrades]] = {OFF: [], ON: [], SHUFFLED: []}
+    starts = [random.Random(f"{SEED} {seed}").randrange(len(trades) // 5) if seed > 1 else 0 for seed in range(1, seeds + 1)]
+    runs: dict[Arm, list[SeedTrades]] = {}
+    pairs: dict[Arm, ArmComparison] = {}
     questions = 0
-    for seed in range(1, seeds + 1):
-        late = trades[random.Random(f"{SEED} {seed}").randrange(len(trades) // 5) if seed > 1 else 0 :]
-        for arm, found in runs.items():
-            got, asked = lived(late, arm, seed, advise)
+    for arm in (OFF, ON, SHUFFLED):
+        runs[arm] = []
+        for seed, start in enumerate(starts, 1):
+            got, asked = lived(trades[start:], arm, seed, advise)
             questions += asked
-            weeks = [_taken(trade, 1.0).week for trade in (late[0], late[-1])]
-            found.append(SeedTrades(got, range(weeks[0], weeks[1] + 1)))
+            weeks = [_taken(trade, 1.0).week for trade in (trades[start], trades[-1])]
+            runs[arm].append(SeedTrades(got, range(weeks[0], weeks[1] + 1)))
+        for number, other in enumerate((OFF, SHUFFLED)):
+            if {ON, other} <= runs.keys() and other not in pairs:
+                chance = np.random.default_rng([SEED, number])
+                pairs[other] = compare_arms(weekly_differences(runs[ON], runs[other]), chance, 50)
+        settled = foreknowledge_signs(runs[OFF][0].trades) if arm == OFF else arm == ON and _luck_explains(pairs[OFF])
+        if settled and not whole:
+            break
     off = runs[OFF]
-    pairs = {
-        arm: compare_arms(weekly_differences(runs[ON], runs[arm]), np.random.default_rng([SEED, number]), 50)
-        for number, arm in enumerate((OFF, SHUFFLED))
-    }
     same = all(
         [t.identity for t in one.trades] == [t.identity for t in two.trades]
         for found in runs.values() for one, two in zip(found, off, strict=True)
     )  # fmt: skip
     fewest = min(off, key=lambda one: len(one.trades)).trades
-    return judge_trial(TrialEvidence(
+    verdict = judge_trial(TrialEvidence(
         against=pairs, trades=len(fewest), won=sum(t.share > 0 for t in fewest), questions=questions, same_everywhere=same,
         look_ahead=foreknowledge_signs(off[0].trades),
     ))  # fmt: skip
+    return Tried(verdict.answer, verdict.reason, OFF in pairs and pairs[OFF].by_week.p_value <= ALPHA)
+
+
+def _luck_explains(pair: ArmComparison) -> bool:
+    """Returns True if memory passes neither the tests of "better than no memory" nor those of "worse"."""
+    higher = max(pair.by_week.p_value, pair.by_block.p_value, pair.permutation_p)
+    lower = max(1.0 - pair.by_week.p_value, 1.0 - pair.by_block.p_value, pair.permutation_p_lower)
+    return min(higher, lower) > ALPHA
 
 
 # --- worlds ------------------------------------------------------------------------------------------------------------------

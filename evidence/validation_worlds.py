@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -16,18 +16,20 @@ import numpy as np
 
 from evidence.worlds import World, about, bracket, days_follow, follows, of_a_moment, states
 from memtape.columns import Columns, recall_columns
+from memtape.columns.recall import ColumnQuestion
 from memtape.core.codec import micros
 from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
+from memtape.core.recall.evidence import Evidence
 from memtape.core.recall.query import Query
 from memtape.core.recall.reference import Recalled
 from memtape.core.validation.approach_runs import Accounts
-from memtape.core.validation.approaches import BASELINE, EVIDENCE, SIZINGS, Sizing
+from memtape.core.validation.approaches import BASELINE, EVIDENCE, SIZINGS, Sizing, SizingAccount
 from memtape.core.validation.decisions import WalkedDecision
 from memtape.core.validation.judgement import Judgement, judge_approach
 from memtape.core.validation.look_ahead import look_ahead_signs
 from memtape.core.validation.resampling import ALPHA
-from memtape.core.validation.verdict import Answer
-from memtape.lab.validate.walk import Walker, WalkTerms
+from memtape.core.validation.verdict import Answer, compare
+from memtape.lab.validate.walk import MemoryAt, Walker, WalkTerms
 
 TIMES = {"known_from", "known_to", "entry_at", "exit_at"}
 TRAIN_SHARE, SEED = 0.7, 20261118
@@ -62,52 +64,99 @@ class ColumnMemory:
 
 
 @dataclass(slots=True)
-class LikelyMemory:
-    """A memory that is asked for evidence alone: every other question of a decision gets the same answer."""
+class EvidenceMemory:
+    """A memory that is asked for evidence and for the sizes of other rules: no verdict on evidence looks at its ranking.
+
+    With `likely_alone` only the evidence of the decision's own situation is true: every other question gets the same answer.
+    """
 
     memory: ColumnMemory
+    likely_alone: bool
     likely: Recalled | None = None
+    of_all: Evidence | None = None  # trades, equally weighted: the same in every state of the account
 
     def recall(self, query: Query) -> Recalled:
-        """Returns the evidence of the decision's own situation."""
+        """Returns the evidence; the sizes of other rules stand beside it where they are asked for."""
         if query.limit or self.likely is None:
-            self.likely = self.memory.recall(replace(query, limit=0))
-        return self.likely
+            self.likely, self.of_all = _recalled(self._asked(replace(query, limit=0)).evidence(())), None
+            return self.likely
+        if self.likely_alone:
+            return self.likely
+        asked = self._asked(query)
+        if not query.kelly_beside:
+            return _recalled(asked.evidence(()))
+        self.of_all = self.of_all or asked.evidence(())
+        return _recalled(replace(self.of_all, beside=asked.beside(asked.yardstick((), ()))))
 
     def claims_count(self, as_of: object) -> bool:
         """Returns True: nobody else reported these trades."""
         return True
 
+    def _asked(self, query: Query) -> ColumnQuestion:
+        found = self.memory
+        return ColumnQuestion(found.columns, query, lambda keys: [found.episodes[key] for key in keys]).in_one_unit()
 
-def walked(episodes: Sequence[Episode], evidence_alone: bool = False) -> list[WalkedDecision]:
-    """Returns the decisions of a world after its split; with `evidence_alone` only their evidence is true."""
+
+def _recalled(evidence: Evidence) -> Recalled:
+    return Recalled(ranked=(), warnings=(), evidence=evidence, near_misses=(), worth_testing=())
+
+
+def walked(
+    episodes: Sequence[Episode], memory_of: Callable[[ColumnMemory], MemoryAt] = lambda memory: memory
+) -> list[WalkedDecision]:
+    """Returns the decisions of a world after its split."""
     ordered = sorted(episodes, key=lambda e: (e.entry_at, e.id))
     split = ordered[int(TRAIN_SHARE * len(ordered))].entry_at
-    memory = ColumnMemory.of(ordered)
     terms = WalkTerms(split=split, embargo=timedelta(0), source="stop", vary=False)
-    walker = Walker(LikelyMemory(memory) if evidence_alone else memory, terms)
+    walker = Walker(memory_of(ColumnMemory.of(ordered)), terms)
     found = [walker.decide(e) for e in ordered if e.entry_at >= split]
     return [decision for decision in found if decision is not None]
 
 
-def judged(episodes: Sequence[Episode], name: str = EVIDENCE, extra: dict[str, Sizing] | None = None) -> Judgement:
+def judged(
+    episodes: Sequence[Episode], name: str = EVIDENCE, extra: dict[str, Sizing] | None = None,
+    decisions: Sequence[WalkedDecision] | None = None,
+) -> Judgement:  # fmt: skip
     """Returns the verdict on a world."""
-    accounts = Accounts(walked(episodes), 10_000.0)
+    accounts = Accounts(walked(episodes) if decisions is None else decisions, 10_000.0)
     sizings = accounts.all_sizings(extra or {})
     runs = {each: accounts.run(sizing) for each, sizing in sizings.items()}
     signs = look_ahead_signs(episodes, [e.pnl_r or 0.0 for e in episodes])
     return judge_approach(name, accounts, runs, sizings, np.random.default_rng(SEED), look_ahead=signs)
 
 
-def answer(episodes: Sequence[Episode]) -> Answer:
-    """Returns the answer of `judged` for evidence, sooner: whatever fails one of the first gates needs no other approach."""
-    accounts = Accounts(walked(episodes, evidence_alone=True), 10_000.0)
+def answer(episodes: Sequence[Episode], likely_first: bool = True) -> Answer:
+    """Returns the answer of `judged` for evidence, sooner: only what may be "helps" is asked for the other approaches."""
+    if likely_first:
+        accounts = Accounts(walked(episodes, lambda memory: EvidenceMemory(memory, likely_alone=True)), 10_000.0)
+        higher, lower = _largest_p(accounts)
+        if higher > ALPHA:
+            return _answer_of_two(episodes, accounts) if lower <= ALPHA else "cannot be told"
+    decisions = walked(episodes, lambda memory: EvidenceMemory(memory, likely_alone=False))
+    return judged(episodes, decisions=decisions).verdict.answer
+
+
+def _largest_p(accounts: Accounts) -> tuple[float, float]:
+    """Returns the largest p of the first three tests of "helps" by evidence, and of those of "hurts"."""
+    decisions = accounts.decisions
+    own, baseline = (accounts.surviving_sizes(SIZINGS[name], accounts.run(SIZINGS[name])) for name in (EVIDENCE, BASELINE))
+    outcomes = np.array([decision.r for decision in decisions])
+    pair = compare(own, baseline, outcomes, [d.moment for d in decisions], [d.week for d in decisions])
+    higher = max(pair.by_moment.p_value, pair.by_week.p_value, pair.permutation_p)
+    return higher, max(1.0 - pair.by_moment.p_value, 1.0 - pair.by_week.p_value, pair.permutation_p_lower)
+
+
+def _answer_of_two(episodes: Sequence[Episode], accounts: Accounts) -> Answer:
+    """Returns the answer from evidence and equal risk alone, which is all that "hurts" rests on."""
     sizings = {name: SIZINGS[name] for name in (BASELINE, EVIDENCE)}
     runs = {name: accounts.run(sizing) for name, sizing in sizings.items()}
     signs = look_ahead_signs(episodes, [e.pnl_r or 0.0 for e in episodes])
-    found = judge_approach(EVIDENCE, accounts, runs, sizings, np.random.default_rng(SEED), look_ahead=signs)
-    first = (found.pair.by_moment.p_value, found.pair.by_week.p_value, found.pair.permutation_p)
-    return judged(episodes).verdict.answer if max(first) <= ALPHA else found.verdict.answer
+    return judge_approach(EVIDENCE, accounts, runs, sizings, np.random.default_rng(SEED), look_ahead=signs).verdict.answer
+
+
+def in_trends_only(decision: WalkedDecision, account: SizingAccount) -> float:
+    """Returns a bet on regimes that are good in the planted world, without ever having learned it."""
+    return 0.02 if decision.regime in GOOD_REGIMES else 0.0
 
 
 # --- worlds ------------------------------------------------------------------------------------------------------------------

@@ -147,6 +147,22 @@ def test_memory_that_is_worse_than_both_hurts():
     assert verdict.answer == "hurts"
 
 
+def test_the_fees_of_a_fill_that_turns_a_position_are_amounts_that_can_be_recorded():
+    book = RoundTripBook()
+    book.fill(fill(1, "buy", "0.33333333", "100"))
+    parts = book.parts(fill(2, "sell", "0.77777777", "110"))
+    assert [str(part.fee) for part in parts] == ["0.42857143", "0.57142857"] and sum(part.fee for part in parts) == 1
+
+
+def test_the_placebo_never_moves_a_price_below_zero():
+    placebo = ShuffledOutcomes(OutcomeDraw(np.random.default_rng(1)))
+    for n, (stop, exit_px) in enumerate([("99", "90"), *[("1", "101")] * 8]):
+        placebo.decision(Decision(symbol="BTC", action="buy", stop=Decimal(stop), strategy="fade", order_ids=(f"o{n}",)))
+        bought, sold = fill(2 * n, "buy", "2", "100", f"o{n}"), fill(2 * n + 1, "sell", "2", exit_px)
+        learned = placebo.tick(Tick(id=f"t{n}", t=sold.t, fills=(bought, sold), equity=Decimal(10_000)))
+        assert all(one.px > 0 for one in learned.fills)
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

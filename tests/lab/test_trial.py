@@ -300,4 +300,4 @@ def test_too_few_bars_a_function_without_proposals_and_one_that_never_trades_say
     with pytest.raises(memtape.errors.Invalid, match="something else than proposals"):
         run_trial(options(folder, "wrong"))
     found = run_trial(options(folder, "idle"))
-    assert found["sentence"].endswith("this decision maker never traded.")
+    assert found["sentence"].endswith("this decision maker never traded without memory.")

@@ -71,6 +71,32 @@ def test_a_decision_sees_only_trades_that_ended_before_its_embargo(trades):
                 assert decision.known == ended
 
 
+@pytest.mark.parametrize(("late", "known"), [(0, 41), (1, 40)])
+def test_a_second_decides_whether_an_outcome_was_known(tmp_path, late, known):
+    rows = trade_rows(60)
+    at = datetime.fromisoformat(rows[41][3])
+    # Forty ordinary trades, one that wins 500R and ends one embargo before the decision, or a second later, and the decision.
+    ended = (at - timedelta(hours=1) + timedelta(seconds=late)).isoformat()
+    rows[40] = [*rows[40][:3], (at - timedelta(hours=3)).isoformat(), ended, "100", "600", "1", "99", "500", *rows[40][10:]]
+    with opened_history(HistorySource(files=(write_trades(tmp_path / "trades.csv", rows),))) as history:
+        terms = WalkTerms(split=START, embargo=timedelta(hours=1), source="stop", vary=False)
+        with engine_memory(history.agent) as memory:
+            decision = Walker(memory, terms).decide(history.episodes[41])
+    assert decision.known == known and (decision.evidence.win > 2.5) is (late == 0)
+
+
+def test_a_trade_of_a_symbol_without_a_history_has_an_outcome_in_money_and_no_size(tmp_path):
+    rows = [[*row[:1], "NEW" if n == 55 else row[1], *row[2:8], "", *row[9:]] for n, row in enumerate(trade_rows(60))]
+    found = validate_history(HistorySource(files=(write_trades(tmp_path / "trades.csv", rows),)), QUICK)
+    assert found["data"]["r_by"] == "money" and found["data"]["decisions"] == 18 and found["data"]["without_outcome"] == 0
+
+
+def test_where_no_trade_gets_a_size_the_power_says_so(tmp_path):
+    rows = [[*row[:1], f"S{n}", *row[2:]] for n, row in enumerate(trade_rows(60))]
+    found = validate_history(HistorySource(files=(write_trades(tmp_path / "trades.csv", rows),)), QUICK)
+    assert found["power"].startswith("No trade got a size")
+
+
 def test_later_trades_change_no_earlier_decision(tmp_path):
     rows = trade_rows(80)
     found = []
@@ -233,6 +259,8 @@ def test_the_first_line_is_the_verdict(trades):
         (trade_rows(60), ["--approach", "nothing"], "names no function"),
         (trade_rows(60), ["--approach", "no_such_module:size"], "cannot be loaded"),
         (trade_rows(60), ["--agent", "desk"], "not both"),
+        (trade_rows(60), ["--group", "moon"], "--group: there is no column 'moon'. The columns are: trade_id"),
+        ([], [], "file: has no rows to import"),
     ],
 )
 def test_bad_input_is_named_with_its_fix(tmp_path, rows, options, message):

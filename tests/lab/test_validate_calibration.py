@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evidence.validation_worlds import NOISE, PLANTED, judged, regime_of_the_exit
-from memtape.core.validation.approaches import SizingAccount
-from memtape.core.validation.decisions import WalkedDecision
+from evidence.validation_worlds import NOISE, PLANTED, in_trends_only, judged, regime_of_the_exit
 
 
 @pytest.mark.parametrize("world", NOISE[:3], ids=lambda world: world.name)
@@ -21,11 +19,6 @@ def test_a_planted_edge_of_the_situation_is_found():
 def test_a_regime_that_was_read_at_the_exit_is_called_look_ahead():
     found = judged(regime_of_the_exit(NOISE[0].history("leak")))
     assert found.verdict.answer == "cannot be told" and "regime and side at the entry foretell" in found.verdict.reason
-
-
-def in_trends_only(decision: WalkedDecision, account: SizingAccount) -> float:
-    """Bets on regimes that are good in the planted world, without ever having learned it."""
-    return 0.02 if decision.regime in ("trending_up", "trending_down") else 0.0
 
 
 def test_a_sizing_that_never_looks_at_outcomes_gets_no_verdict_even_where_it_is_right():

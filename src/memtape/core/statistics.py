@@ -62,11 +62,12 @@ def beta_quantile(p: float, a: float, b: float) -> float:
     x = near if 0.0 < near < 1.0 else x
     last = width = 1.0
     for _ in range(2200):  # bisection alone reaches the smallest double within 1100
-        miss = beta_cdf(x, a, b) - p
+        power = _power_term(x, 1.0 - x, a, b) if 0.0 < x < 1.0 else 0.0
+        miss = _regularised(x, 1.0 - x, a, b, power) - p
         if miss == 0.0:
             return x
         low, high = (x, high) if miss < 0.0 else (low, x)
-        slope = _power_term(x, 1.0 - x, a, b) / (x * (1.0 - x)) if 0.0 < x < 1.0 else 0.0
+        slope = power / (x * (1.0 - x)) if 0.0 < x < 1.0 else 0.0
         to = x - miss / slope if slope > 0.0 else -1.0
         if not low < to < high or abs(to - x) > 0.5 * last:
             to = 0.5 * (low + high)
@@ -117,32 +118,33 @@ def binomial_tail(wins: int, n: int, rate: float) -> float:
     return beta_cdf(rate, wins, n - wins + 1)
 
 
-def _regularised(x: float, y: float, a: float, b: float) -> float:
-    """Returns I_x(a, b); y = 1 - x is passed separately, so that no digits are lost at either end."""
+def _regularised(x: float, y: float, a: float, b: float, power: float | None = None) -> float:
+    """Returns I_x(a, b); y = 1 - x is passed separately, so that no digits are lost at either end. `power` is its power term."""
     if x <= 0.0 or y <= 0.0:
         return 0.0 if x <= 0.0 else 1.0
     if x < (a + 1.0) / (a + b + 2.0):
-        return _power_term(x, y, a, b) * _continued_fraction(x, a, b) / a
+        return (_power_term(x, y, a, b) if power is None else power) * _continued_fraction(x, a, b) / a
     return 1.0 - _power_term(y, x, b, a) * _continued_fraction(y, b, a) / b
 
 
 def _continued_fraction(x: float, a: float, b: float) -> float:
-    c, d = 1.0, 1.0 / _away_from_zero(1.0 - (a + b) * x / (a + 1.0))
+    d = 1.0 - (a + b) * x / (a + 1.0)  # no denominator may be zero
+    c, d = 1.0, 1.0 / (d if abs(d) > _TINY else _TINY)
     value = d
     for m in range(1, 100_000):  # the number of steps grows only with the root of a + b
-        even = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0))
-        for step in (even, odd):
-            d = 1.0 / _away_from_zero(1.0 + step * d)
-            c = _away_from_zero(1.0 + step / c)
-            value *= c * d
-        if abs(c * d - 1.0) < 1e-16:
+        at = a + 2 * m
+        even = m * (b - m) * x / ((at - 1.0) * at)
+        odd = -(a + m) * (a + b + m) * x / (at * (at + 1.0))
+        d, c = 1.0 + even * d, 1.0 + even / c
+        d, c = 1.0 / (d if abs(d) > _TINY else _TINY), c if abs(c) > _TINY else _TINY
+        value *= c * d
+        d, c = 1.0 + odd * d, 1.0 + odd / c
+        d, c = 1.0 / (d if abs(d) > _TINY else _TINY), c if abs(c) > _TINY else _TINY
+        factor = c * d
+        value *= factor
+        if abs(factor - 1.0) < 1e-16:
             break
     return value
-
-
-def _away_from_zero(value: float) -> float:
-    return value if abs(value) > _TINY else _TINY
 
 
 def _power_term(x: float, y: float, a: float, b: float) -> float:

@@ -166,7 +166,7 @@ def refuse_bad_rows(problems: Sequence[ImportProblem], rows: int, has_rows: bool
         fix = "Correct them, or import the other rows with --skip-bad"
         raise Invalid("file", problem, fix, *map(_group_problem, group_problems(bad)))
     if not has_rows:
-        raise Invalid("file", "has no rows to import", "Preview it without --commit")
+        raise Invalid("file", "has no rows to import", "See what it holds: memtape import FILE")
 
 
 def _group_problem(group: ProblemGroup) -> FieldProblem:

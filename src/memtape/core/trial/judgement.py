@@ -53,7 +53,8 @@ def _basis(evidence: TrialEvidence) -> list[VerdictGate]:
     absent = [ON, *missing] if not evidence.against else missing
     gates = [
         _gate("no sign of look-ahead", not evidence.look_ahead, "none found", "; ".join(evidence.look_ahead)),
-        _gate("trades", evidence.trades > 0, f"{evidence.trades} without memory", "this decision maker never traded"),
+        _gate("trades", evidence.trades > 0, f"{evidence.trades} without memory",
+              "this decision maker never traded without memory"),
         _gate("uses memory", not evidence.same_everywhere, f"{evidence.questions:,} questions to memory",
               f"{NOT_USED}: its trades are the same in every arm"),
         _gate("repeats itself", evidence.questions > 0 or evidence.same_everywhere, "its trades differ only where memory does",

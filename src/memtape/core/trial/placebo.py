@@ -79,6 +79,6 @@ class ShuffledOutcomes:
             unit = held.risk if held.risk else held.paid
             wanted = self.draw.learned(ended.strategy, float(net / unit), bool(held.risk))
             change = Decimal(repr(wanted)) * unit - net
-            px = (fill.px + held.side * change / fill.qty).quantize(PRICE_PLACES)
+            px = max((fill.px + held.side * change / fill.qty).quantize(PRICE_PLACES), PRICE_PLACES)  # no price is below zero
             self._offset += held.side * (px - fill.px) * fill.qty
         return replace(fill, px=px, trigger=None, closed_pnl=None)

@@ -28,6 +28,7 @@ from memtape.core.validation.decisions import MONDAY, WEEK
 from memtape.core.values import MONEY, ZERO
 
 HUNDRED = 100.0
+FEE_PLACES = Decimal("1e-8")
 TIMES = ("entry_at", "exit_at")
 
 
@@ -115,8 +116,8 @@ class RoundTripBook:
         if held is None or (held.side > 0) == (fill.side == "buy") or fill.qty <= held.left:
             return [fill]
         with localcontext(MONEY):
-            share = held.left / fill.qty
-            first = replace(fill, qty=held.left, fee=fill.fee * share)
+            fee = (fill.fee * held.left / fill.qty).quantize(FEE_PLACES).normalize()  # the two fees add up to the whole exactly
+            first = replace(fill, qty=held.left, fee=fee)
             return [first, replace(fill, id=f"{fill.id}-open", qty=fill.qty - held.left, fee=fill.fee - first.fee)]
 
     def fill(self, fill: Fill) -> RoundTrip | None:

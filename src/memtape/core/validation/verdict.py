@@ -127,7 +127,7 @@ def _basis_gates(inputs: VerdictInputs) -> list[VerdictGate]:
         VerdictGate(f"at least {MIN_WEEKS} weeks", weeks >= MIN_WEEKS, f"only {weeks} weeks after the split"
              if weeks < MIN_WEEKS else f"{weeks} weeks"),
         VerdictGate("memory gave sizes", inputs.traded >= max(10, MIN_TRADED_SHARE * pair.n),
-             f"a size for {inputs.traded} of {pair.n} decisions"),
+             f"memory gave {inputs.traded} of {pair.n} decisions a size"),
         VerdictGate("sizes vary", inputs.sizes_vary, "sizes vary" if inputs.sizes_vary else "every size is the same"),
         VerdictGate("sizes depend on outcomes", inputs.looks_at_outcomes,
              "they change when outcomes are shuffled" if inputs.looks_at_outcomes
@@ -161,18 +161,21 @@ def _direction_gates(inputs: VerdictInputs, pair: PairedComparison, sign: int) -
     return [gate if gate.holds else VerdictGate(gate.name, False, f"{luck} ({gate.name}: {gate.found})") for gate in gates]
 
 
-def power_sentence(pair: PairedComparison) -> str:
-    """Returns what could not have been seen with this many trades.
+def power_sentence(pair: PairedComparison, traded: int) -> str:
+    """Returns what could not have been seen with this many trades, of which so many got a size.
 
     >>> lean = np.tile([0.0101, 0.0099], 40)
-    >>> power_sentence(compare(lean, np.full(80, 0.01), np.resize([1.0, -1.0, 2.0], 80), range(80), [n // 8 for n in range(80)]))
+    >>> weeks = [n // 8 for n in range(80)]
+    >>> power_sentence(compare(lean, np.full(80, 0.01), np.resize([1.0, -1.0, 2.0], 80), range(80), weeks), 80)
     'With 80 decisions in 10 weeks an improvement below 0.004R per trade could not have been seen (80 % power, one-sided 5 %).'
     >>> equal = np.full(80, 0.01)
-    >>> power_sentence(compare(equal, equal, np.ones(80), range(80), [n // 8 for n in range(80)]))
+    >>> power_sentence(compare(equal, equal, np.ones(80), range(80), weeks), 80)
     'Every size was the same share of the mean as with fixed risk: there was no improvement that could have been seen.'
     """
     if not math.isfinite(pair.smallest_visible):
         return "There are too few trades to say what could have been seen."
+    if not traded:
+        return "No trade got a size: there was no improvement that could have been seen."
     if pair.smallest_visible <= 0:
         return "Every size was the same share of the mean as with fixed risk: there was no improvement that could have been seen."
     smallest = f"{pair.smallest_visible:.2f}" if pair.smallest_visible >= 0.095 else f"{pair.smallest_visible:.2g}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -58,6 +58,7 @@ class HistorySource:
     symbol: str | None = None
     group: str | None = None
     format: str | None = None
+    kind: str | None = None  # what the file holds: trades or fills
     mapping: Mapping[str, str] | None = None
     where: Mapping[str, str] | None = None
     zone: str | None = None
@@ -84,7 +85,12 @@ def opened_history(source: HistorySource) -> Iterator[ValidatedHistory]:
         with open_memory(store) as memory:
             names, hashes, notes = _imported(memory, source)
             group = source.group if source.group in (None, *GROUP_FIELDS) else "strategy"
-            yield _history(source, memory.agent(AGENT), store, AGENT, names, hashes, notes, group)
+            history = _history(source, memory.agent(AGENT), store, AGENT, names, hashes, notes, group)
+            unknown = sum(e.regime is None for e in history.episodes)
+            if source.bars is not None and unknown:
+                beyond = f"the bars show no regime at the entry of {unknown:,} of {len(history.episodes):,} trades"
+                history = replace(history, notes=(*notes, beyond))
+            yield history
 
 
 def _history(
@@ -114,10 +120,16 @@ def _imported(memory: Memory, source: HistorySource) -> tuple[dict[str, str], di
     parts = []
     for file in source.files:
         loaded = load_file(file)
-        answer = import_content(
-            memory, loaded, agent=AGENT, format=source.format, mapping=mapping, commit=True, zone=source.zone,
-            where=dict(source.where or {}), skip_bad=source.skip_bad, symbol=source.symbol if source.bars is None else None,
-        )  # fmt: skip
+        try:
+            answer = import_content(
+                memory, loaded, agent=AGENT, format=source.format, kind=source.kind, mapping=mapping, commit=True,
+                zone=source.zone, where=dict(source.where or {}), skip_bad=source.skip_bad,
+                symbol=source.symbol if source.bars is None else None,
+            )  # fmt: skip
+        except Invalid as error:
+            if error.field != "map strategy" or "strategy" in (source.mapping or {}):
+                raise
+            raise Invalid("group", error.problem, error.fix) from None  # the group is read as the strategy
         parts.append(loaded.digest)
         if answer["duplicates"]:
             notes.append(f"{answer['duplicates']} of {answer['rows']} rows of {file.name} were there already and count once")

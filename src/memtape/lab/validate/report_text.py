@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memtape.core.codec import canonical_plain, digest
-from memtape.lab.validate.words import METRIC_TITLES, approach_title, metric_text
+from memtape.lab.validate.words import METRIC_TITLES, R_BY, approach_title, metric_text
 
 REPORT_HEADING = "# Validation: "
 RECALL_TITLES: Mapping[str, str] = {
@@ -135,8 +135,9 @@ def setting_rows(result: Mapping[str, Any]) -> Iterator[Row]:
         yield f"SHA-256 of {name}", value
     if "bars" in data:
         yield "Bars", data["bars"]
-    yield "R by", f"{data['r_by']} ({data['r_unit']})"
-    yield "Split", f"{data['split']}; {data['training_trades']:,} trades had ended, {data['purged']} were open and are purged"
+    typical = "; 1R is the typical loss that was known at each decision" if data["r_by"] == "money" else ""
+    yield "Unit of outcomes", f"{R_BY[data['r_by']]}{typical}"
+    yield "Split", f"{data['split']}; {data['training_trades']:,} trades had ended, {data['purged']} were open and train nothing"
     yield "Embargo", f"{data['embargo_hours']:g} hours"
     decided = f"{data['decisions']:,} at {data['moments']:,} moments in {data['weeks']} weeks"
     yield "Decisions", f"{decided}; {data['without_outcome']} without an outcome left out; {data['recalls']:,} recalls"

@@ -160,7 +160,7 @@ def study_decisions(
         "memtape": version("memtape"),
         "verdict": verdict_json(own),
         "sentence": "",
-        "power": power_sentence(own.pair),
+        "power": power_sentence(own.pair, int((sizes[EVIDENCE] > 0).sum())),
         "data": data_json(history, decisions, terms, unit, walked, inputs),
         "own_risk": metric_table(inputs, runs),
         "equal_risk": metric_table(inputs, equal),

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from memtape.core.codec import micros, moment
 from memtape.core.memory.episodes import Episode, RSource
 from memtape.core.memory.outcome_units import STOPS, OutcomeUnit, choose_unit
+from memtape.core.observed import Situation
 from memtape.core.recall.evidence import Evidence
 from memtape.core.recall.query import AffectContext, Query, RecallParameters
 from memtape.core.recall.reference import Recalled
@@ -116,7 +117,7 @@ class Walker:
     def decide(self, episode: Episode, group: str = "") -> WalkedDecision | None:
         """Returns the decision before a trade; None if its outcome has no R in the unit of the run."""
         answers = self._answers(episode)
-        unit = answers.unit(self.terms.source)
+        unit = answers.unit(self.terms.source) or self._unit_of_money(episode.entry_at - self.terms.embargo)
         r = unit.outcome(episode) if unit is not None else None
         if r is None:
             return None
@@ -142,6 +143,15 @@ class Walker:
                 self._seen.clear()
             self._seen[key] = self._ask(episode, as_of, strategy)
         return self._seen[key]
+
+    def _unit_of_money(self, as_of: datetime) -> OutcomeUnit | None:
+        """Returns the unit of money from all trades: also a trade that is like no trade before has an outcome."""
+        asked = Query(
+            situation=Situation(), as_of=as_of, memory_types=("episodic",), limit=0, warnings_limit=0, size_by="unit",
+            claims_count=self.memory.claims_count(as_of),
+        )  # fmt: skip
+        unit = self._recall(asked).evidence.unit
+        return unit if unit.source == "money" else None
 
     def _ask(self, episode: Episode, as_of: datetime, strategy: str | None) -> _Answers:
         asked = Query(

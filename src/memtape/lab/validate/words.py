@@ -27,6 +27,9 @@ METRIC_TITLES: Mapping[str, str] = {
     "sizing_consistency": "Sizing consistency",
     "skipped_unfavourable": "Skipped in unfavourable regimes",
 }
+R_BY: Mapping[str, str] = {
+    "stop": "R by stop", "stated": "R as stated", "atr_proxy": "R by ATR", "money": "R by typical loss in money",
+}  # fmt: skip
 PERCENT = {"max_drawdown", "ghpr", "mean_risk", "skipped_unfavourable"}
 
 
@@ -89,8 +92,8 @@ def terminal_tables(result: Mapping[str, Any]) -> dict[str, Any]:
     ]
     data = result["data"]
     basis = (
-        f"{data['trades']:,} trades, R by {data['r_by']}; split {data['split'][:10]}, embargo {data['embargo_hours']:g} h, "
-        f"{data['purged']} purged; {data['decisions']:,} decisions at {data['moments']:,} moments in {data['weeks']} weeks"
+        f"{data['trades']:,} trades, {R_BY[data['r_by']]}; split {data['split'][:10]}, embargo {data['embargo_hours']:g} h, "
+        f"{data['purged']} open then; {data['decisions']:,} decisions at {data['moments']:,} moments in {data['weeks']} weeks"
     )
     return {
         "power": result["power"],

@@ -27,6 +27,7 @@ def validate(
     resamples: Annotated[int, typer.Option(help="Redrawn weeks behind each interval.")] = 500,
     starting_equity: Annotated[float, typer.Option(help="What every account starts with.")] = 10_000.0,
     format: Annotated[str | None, typer.Option("--format", help="Format of the file, if it is not recognised.")] = None,
+    kind: Annotated[str | None, typer.Option(help="What the file holds, trades or fills, if its columns do not show it.")] = None,
     map: Annotated[list[str] | None, typer.Option("--map", help="A field and its column: side=direction.")] = None,
     where: Annotated[list[str] | None, typer.Option("--where", help="Only rows with this value: variant=hybrid.")] = None,
     zone: Annotated[str | None, typer.Option(help="Time zone of times without one.")] = None,
@@ -50,7 +51,8 @@ def validate(
 
         source = HistorySource(
             files=tuple(files or ()), agent=agent, store=db, owner=owner, bars=bars, symbol=symbol, group=group, format=format,
-            mapping=option_pairs("map", map or []), where=option_pairs("where", where or []), zone=zone, skip_bad=skip_bad,
+            kind=kind, mapping=option_pairs("map", map or []), where=option_pairs("where", where or []), zone=zone,
+            skip_bad=skip_bad,
         )  # fmt: skip
         with progress("validate") as tick:
             options = ValidateOptions(
