@@ -57,6 +57,17 @@ def test_a_flood_is_refused_with_its_count(memory: Memory, kind: str, monkeypatc
     perform(memory, find(name), data(8), MODEL)
 
 
+def test_a_fact_is_not_forgotten_and_remembered_without_end(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_limits, "MODEL_ROWS_PER_DAY", few := {**model_limits.MODEL_ROWS_PER_DAY, "fact_archived": 5})
+    monkeypatch.setattr("memtape.engine.write.log_writer.MODEL_ROWS_PER_DAY", few)
+    fact = {"fact": "You hold gold over night"}
+    for _ in range(5):
+        perform(memory, find("forget"), {"fact_id": perform(memory, find("remember"), fact, MODEL)["id"]}, MODEL)
+    again = perform(memory, find("remember"), fact, MODEL)
+    with pytest.raises(PermissionDenied, match="recorded 5 archived facts for it today"):
+        perform(memory, find("forget"), {"fact_id": again["id"]}, MODEL)
+
+
 def test_a_batch_over_the_limit_is_refused_whole(memory: Memory) -> None:
     events = [{"id": f"e{n}", "t": "2026-07-01T12:00:00Z", "title": "CPI"} for n in range(2001)]
     with pytest.raises(PermissionDenied, match="2000 events"):

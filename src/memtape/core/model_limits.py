@@ -17,6 +17,9 @@ KIND_WORDS: Mapping[str, str] = {
     "claim": "trades", "closing": "exits of trades", "decision": "decisions", "shown": "shown briefs",
     "correction": "corrections", "document_note": "notes", "belief": "beliefs", "plan": "plans", "proposal": "proposed edits",
     "examination": "re-examinations", "event": "events", "fact": "facts", "skill": "skills", "strategy_card": "strategy cards",
+    "brief": "texts of briefs", "facts_shown": "shown facts", "fact_archived": "archived facts",
+    "fact_restored": "facts brought back", "fact_demoted": "facts made less sure", "facts_referenced": "uses of facts",
+    "plan_status": "changes of plans", "unbelief": "retired beliefs", "note": "lesson notes",
 }  # fmt: skip
 
 

@@ -39,7 +39,7 @@ from memtape.documents.citations import Citation, cite
 from memtape.documents.sources import MAX_FILE_BYTES, VENV_MARKER
 from memtape.documents.write_policy import check_new_path, split_path
 from memtape.errors import Conflict, DiskFull, Invalid, Locked, MemtapeError, ReadOnly, StoreFailure
-from memtape.store.private_files import make_private_folder
+from memtape.store.private_files import FILE_MODE, FOLDER_MODE, make_private_folder
 
 LOCK_TIMEOUT_SECONDS = 30.0
 MAX_APPEND_ATTEMPTS = 5  # while another program keeps saving the same file
@@ -197,7 +197,7 @@ def _open_subfolder(folder: int, name: str, make: bool) -> int | None:
         if not make:
             return None
         with suppress(FileExistsError):
-            os.mkdir(name, dir_fd=folder)
+            os.mkdir(name, FOLDER_MODE, dir_fd=folder)
             os.fsync(folder)
         inner = os.open(name, _FOLDER, dir_fd=folder)
     if _exists(inner, VENV_MARKER):
@@ -216,7 +216,7 @@ def _exists(folder: int, name: str) -> bool:
 
 def _open_file(folder: int, name: str, flags: int, path: str) -> int:
     """Opens a regular file in a folder. Raises `Invalid` for anything else, and for writing to a file with a second name."""
-    handle = os.open(name, flags | _FILE, 0o666, dir_fd=folder)
+    handle = os.open(name, flags | _FILE, FILE_MODE, dir_fd=folder)
     status = os.fstat(handle)
     # A write would also change the file under its other name, which may be outside of the workspace.
     has_one_name = status.st_nlink == 1 or flags & os.O_ACCMODE == os.O_RDONLY
@@ -298,7 +298,7 @@ def _replace_file(folder: int, name: str, path: str, before: FileContent | None,
     # Left over only by a crash.
     with suppress(FileNotFoundError):
         os.unlink(part, dir_fd=folder)
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o666 if before is None else 0o600, dir_fd=folder)
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, FILE_MODE, dir_fd=folder)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(raw)

@@ -173,7 +173,10 @@ class Facts:
             if not may_archive(author, fact.asserted, chat):
                 fix = "Ask the owner to archive it, on the page /profile/facts"
                 raise Conflict("fact_id", "the owner asserted this fact", fix)
-            self._change(tables, "fact_archived", id, author, {"reason": reason})
+            # Only in a chat in which the owner has just spoken can a model say that the owner wants it.
+            owner_says_so = author == "owner" or may_archive(author, True, chat)
+            stated = reason if owner_says_so else "agent_forget"
+            self._change(tables, "fact_archived", id, author, {"reason": stated})
             return fact_named(tables, id)
 
     def restore(self, id: str) -> Fact:

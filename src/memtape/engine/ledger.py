@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from memtape.engine.view.instruments import TermsStatement
     from memtape.engine.view.ledger import RecordedDecision
 
+LATEST_TRADES = 200  # among which a trade that closed within minutes is looked for
+
 
 class Ledger:
     """The ledger of one agent, as of any moment (`as_of`) and any row of its log (`head`)."""
@@ -59,6 +61,19 @@ class Ledger:
             return None
         with self._scope.reading() as tables:
             return min(tables.fills_naming(names, tables.head().seq).values(), default=None)
+
+    def has_ended_trade_naming(self, decision: str | None, orders: Sequence[str]) -> bool:
+        """True if a trade has closed since the first fill that names a decision or one of its orders, in the fill's position."""
+        names = [*([f"d:{decision}"] if decision else []), *(f"o:{order}" for order in orders)]
+        if not names:
+            return False
+        with self._scope.view() as view:
+            since = view.tables.fills_naming(names, view.tables.head().seq)
+            for (symbol, leg), at in since.items():
+                latest = view.trades(TradeFilter(status="closed", symbol=symbol, limit=LATEST_TRADES))
+                if any(trade.leg == leg and trade.exit_at is not None and trade.exit_at >= at for trade in latest):
+                    return True
+        return False
 
     def losses(self, *, as_of: datetime | None = None, head: int | None = None) -> Losses:
         """What the agent loses on: groups of closed trades, the worst first, each with a verdict against chance."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from memtape.core.authors import MODEL_AUTHOR
 from memtape.core.codec import EPOCH, make_id, plain
 from memtape.core.ids import PlanId
 from memtape.core.items import Item
@@ -15,7 +16,7 @@ from memtape.core.memory.plans import MAX_PLAN_DAYS, PLAN_DAYS, Plan, changed_pl
 from memtape.core.observed import Situation
 from memtape.core.values import read
 from memtape.engine.view.plans import plan_views, plan_warnings
-from memtape.errors import Conflict, Invalid, Unknown
+from memtape.errors import Conflict, Invalid, PermissionDenied, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.memories import MemoryTables
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from memtape.core.memory.plans import PlanState
     from memtape.engine.scope import AgentScope
     from memtape.engine.view.plans import PlanView
+    from memtape.store.tables import Tables
 
 
 class Plans:
@@ -106,6 +108,9 @@ class Plans:
                 raise Unknown("plan_id", "plan", id, "List them with check_active_plans")
             if state.status == status:
                 return state
+            if self._scope.resources.author.tier >= MODEL_AUTHOR.tier and _is_the_owners(tables, state):
+                problem = "owner only, permission denied for a model"
+                raise PermissionDenied("caller", problem, "Ask the owner to end the owner's plan")
             if state.status not in allowed:
                 raise Conflict("plan_id", f"the plan '{id}' is {state.status}", "Make a new one with create_trading_plan")
             state = changed_plan_state(state, status, now)
@@ -114,3 +119,9 @@ class Plans:
             item = Item("plan_status", f"{id}#{number}", now, {"plan": id, "status": status}, id)
             self._scope.writer(tables).declare(item, now)
             return state
+
+
+def _is_the_owners(tables: Tables, state: PlanState) -> bool:
+    """True for a plan that the owner made or confirmed: from then on a model cannot end it, whatever became of it."""
+    changes = tables.items("plan_status", EVERYTHING, symbol=state.id)
+    return state.plan.tier < MODEL_AUTHOR.tier or any(each.body["status"] == "active" for each in changes)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import memtape
 from memtape.engine.proof.audit import verify_store
@@ -16,7 +17,9 @@ from memtape.engine.proof.projection_health import projection_problems
 from memtape.engine.proof.transfer import export_store, restore_store
 from memtape.store.schema import PROJECTIONS
 from memtape.surfaces.cli.doctor import examine
+from memtape.surfaces.cli.main import app
 from memtape.surfaces.cli.restore import restore_from
+from memtape.surfaces.registry import execute
 from tests.tamper.house import furnish
 
 
@@ -45,6 +48,19 @@ def test_store_index_backup_and_exports_are_private(home: Path) -> None:
     assert {mode(home / name) for name in ("a", "a/b", "x", "csv")} == {0o700}
     files = [home / "backup.db", home / "trades.md", home / "x" / "all.jsonl", *(home / "csv").iterdir()]
     assert {mode(each) for each in files} == {0o600}
+
+
+def test_notes_of_an_agent_and_exported_heads_are_private(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        db = tmp_path / "a" / "memory.db"
+        with furnish(memtape.open(str(db))) as memory:
+            execute(memory, "append_note", {"agent": "aapl", "kind": "note", "text": "Waited."})
+        assert CliRunner().invoke(app, ["verify", "--db", str(db), "--export-heads", str(tmp_path / "heads.json")]).exit_code == 0
+    finally:
+        os.umask(before)
+    note = next((tmp_path / "a").rglob("notes.md"))
+    assert (mode(note), mode(note.parent), mode(tmp_path / "heads.json")) == (0o600, 0o700, 0o600)
 
 
 def test_doctor_warns_about_files_that_others_can_read(home: Path) -> None:

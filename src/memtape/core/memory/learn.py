@@ -47,6 +47,7 @@ class Amendment:
     known_at: datetime
     changes: Mapping[str, Any] = field(default_factory=dict)  # by field of Episode
     forget: bool = False
+    by_model: bool = False  # its reflection does not replace the owner's
 
     @property
     def moves_affect(self) -> bool:
@@ -65,7 +66,8 @@ def amendment_of(item: StoredItem) -> Amendment:
         changes["tags"] = tuple(changes["tags"])
     if not is_models_correction(item):
         return Amendment(item.known_at, changes, bool(item.body.get("forget")))
-    return Amendment(item.known_at, {name: value for name, value in changes.items() if name not in OUTCOME_FIELDS})
+    words = {name: value for name, value in changes.items() if name not in OUTCOME_FIELDS}
+    return Amendment(item.known_at, words, by_model=True)
 
 
 def is_models_correction(item: StoredItem) -> bool:
@@ -225,9 +227,13 @@ def episode_versions(episode: Episode, amendments: Sequence[Amendment]) -> list[
         known = [each for each in sorted(amendments, key=lambda each: each.known_at) if each.known_at <= start]
         if any(each.forget for each in known):
             continue
+        owner_reflects = any("reflection" in each.changes for each in known if not each.by_model)
         changes: dict[str, Any] = {}
         for each in known:
-            changes |= each.changes
+            kept = each.changes
+            if owner_reflects and each.by_model:
+                kept = {name: value for name, value in kept.items() if name != "reflection"}
+            changes |= kept
         found.append(episode._replace(**changes, known_from=start, known_to=end))
     return _joined(found)
 
@@ -291,9 +297,11 @@ def is_same_trade(claim: Trade | _StatedEntry, trade: Trade | _StatedEntry) -> b
 
 
 def amendment_from_claim(claim: Trade | _StatedEntry, known_at: datetime) -> Amendment:
-    """Returns what a claim adds to the trade of the ledger that it describes: text and confidence, no outcome."""
-    stated = {"reflection": claim.reflection, "confidence": _number(claim.confidence)}
-    return Amendment(known_at, {name: value for name, value in stated.items() if value is not None})
+    """Returns what a claim adds to the trade of the ledger that it describes: its reflection.
+
+    Its confidence is not taken: it may have been stated when the outcome was known, and evidence is weighted by confidence.
+    """
+    return Amendment(known_at, {} if claim.reflection is None else {"reflection": claim.reflection}, by_model=True)
 
 
 def nearest_trade(claim: Trade | _StatedEntry, ledger: Iterable[Trade | _StatedEntry]) -> TradeId | None:
@@ -312,13 +320,12 @@ class _StatedEntry(NamedTuple):
     entry_price: Decimal | None
     known_from: datetime
     reflection: str | None
-    confidence: Any
 
     @classmethod
     def of(cls, version: TradeVersion) -> _StatedEntry:
         trade = version.trade
-        return cls(trade.id, trade.symbol, trade.side, trade.entry_at, trade.entry_price, version.known_from, trade.reflection,
-                   trade.confidence)  # fmt: skip
+        return cls(trade.id, trade.symbol, trade.side, trade.entry_at, trade.entry_price, version.known_from,
+                   trade.reflection)  # fmt: skip
 
 
 def claims_about(versions: Iterable[TradeVersion]) -> dict[str, list[Amendment]]:

@@ -223,6 +223,15 @@ def _correcting() -> Iterator[AttackCase]:
             for n in range(80)
         )
         yield AttackCase(name, "correcting", (*calls, *(claimed_winner(n) for n in range(30))))
+    # Each claim says how sure the model was of a trade whose outcome is on record.
+    sure = tuple(
+        claim_call(
+            trade_id=f"sure-{n}", entry_at=time_text(at), exit_at=time_text(at + timedelta(minutes=90)), entry_price=100,
+            exit_price=103, confidence=n % 2, reflection="as planned", backfill=True,
+        )
+        for n, at in enumerate(NOW - timedelta(days=1) - timedelta(minutes=200 * n) for n in range(50))
+    )  # fmt: skip
+    yield AttackCase("confidence of true trades", "correcting", (*sure, *(claimed_winner(n) for n in range(30))))
     yield AttackCase(
         "labelled",
         "correcting",

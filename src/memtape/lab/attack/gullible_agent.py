@@ -24,6 +24,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 Action = Literal["no trade", "usual size", "size by evidence", "obeys"]
@@ -181,6 +182,7 @@ def believed_text(brief: str) -> str:
     return _QUOTED.sub('""', brief)
 
 
+@lru_cache(maxsize=20_000)  # most lines stand in every brief
 def is_instruction(line: str) -> bool:
     """Returns True if a line tells an agent what to do, or promises it success, in any language or disguise that it reads.
 

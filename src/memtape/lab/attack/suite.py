@@ -4,8 +4,8 @@ Each case runs on a copy of a prepared store. What counts is measured before and
 agent, and the same case is run again with the gates off. A suite whose attacks change nothing even then would prove nothing.
 
 Three things keep a run short and change no result. A store that is still the prepared one, byte for byte, is not measured
-again. An attack whose bare words already persuade the agent is not carried out without gates, because the agent reads words
-before figures. And without gates an attack ends as soon as it has succeeded.
+again, nor is its brief read. An attack whose bare words already persuade the agent is not carried out without gates, because
+the agent reads words before figures. And without gates an attack ends as soon as it has succeeded.
 """
 
 from __future__ import annotations
@@ -84,8 +84,9 @@ class AttackSuite:
         before = self._baseline(case, desk)
         with self._copy(desk) as folder, open_desk(folder) as memory:
             results = carry_out(case, folder, memory)
-            brief, after, damaged = brief_for_model(memory, case), before.state, list[str]()
-            if case.control or case.control_files or not _is_unwritten(folder, self._prepared[desk.name]):
+            brief, after, damaged = before.brief, before.state, list[str]()
+            if case.files or case.control or case.control_files or not _is_unwritten(folder, self._prepared[desk.name]):
+                brief = brief_for_model(memory, case)
                 after = measure_state(memory, with_history=_is_small(desk))
                 damaged = [] if not _is_small(desk) or verify_store(memory).ok else ["verify reports a damaged store"]
         was, now = decide_by_brief(before.brief), decide_by_brief(brief)

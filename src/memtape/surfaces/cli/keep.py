@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from memtape.store.private_files import open_private
 from memtape.surfaces.cli import printing
 from memtape.surfaces.cli.options import Db, Json, Owner, open_store
 from memtape.surfaces.cli.printing import answer, print_sentence, reporting
@@ -27,7 +28,8 @@ def verify(
         heads = _heads(against) if against else []
         found = prove(memory, heads)
         if export_heads:
-            export_heads.write_text(json.dumps({"heads": found.heads}, indent=1) + "\n", encoding="utf-8")
+            with open_private(export_heads) as file:
+                file.write(json.dumps({"heads": found.heads}, indent=1) + "\n")
         print_audit(_audit(found), as_json, verify_sentence)
         if not found.ok:
             raise typer.Exit(4)

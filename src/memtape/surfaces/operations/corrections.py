@@ -64,8 +64,6 @@ def forget_memory(memory: Memory, ask: ForgetMemory, caller: Caller) -> ReceiptA
     episode = handle.memories.episode(ask.memory_id)
     if episode is not None and not episode.claimed:
         caller.require_owner("forget a trade that is not its own claim")
-    if any(view.state.plan.id == ask.memory_id and view.state.plan.tier < 3 for view in handle.plans.all()):
-        caller.require_owner("forget the owner's plan")
     if any(belief.id == ask.memory_id and belief.tier < 3 for belief in handle.memories.beliefs()[0]):
         caller.require_owner("forget the owner's belief")
     return receipt_answer(handle.memories.forget(ask.memory_id, ask.reason, shred=ask.shred))

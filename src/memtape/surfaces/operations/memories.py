@@ -112,8 +112,8 @@ class RememberedTrade(ReceiptAnswer):
 def remember_trade(memory: Memory, ask: RememberTrade, caller: Caller) -> RememberedTrade:
     """Remember a trade that the agent reports; all memories learn from it in one transaction.
 
-    If there are records of the venue or the owner, this is a claim: its words and confidence are attached to the matching trade
-    (same symbol and side, entry within 5 minutes and 0.25 %); its numbers are shown as claimed and not learned from.
+    If there are records of the venue or the owner, this is a claim: its reflection is attached to the matching trade (same
+    symbol and side, entry within 5 minutes and 0.25 %); its numbers and confidence are shown as claimed and not learned from.
     """
     situation, notes = _stated_situation(ask, ask.situation)
     claim = {

@@ -210,7 +210,8 @@ def _check_models_decision(memory: Memory, ask: Any) -> None:
     if ask.t is not None and handle.agent.mode != "sim" and abs(ask.t - handle.now()) > MAX_DECISION_AGE:
         problems.append(FieldProblem("t", "is not the present: a model's decision counts from now", "Leave it out"))
     filled = handle.ledger.first_fill_naming(ask.id, ask.order_ids or ())
-    if filled is not None and handle.now() - filled > MAX_DECISION_AGE:
+    is_late = filled is not None and handle.now() - filled > MAX_DECISION_AGE
+    if filled is not None and (is_late or handle.ledger.has_ended_trade_naming(ask.id, ask.order_ids or ())):
         # Its stop would become that of a trade whose outcome may be known.
         problem = f"a fill of {time_text(filled)} names it already: a decision cannot be recorded after its trade"
         field = "order_ids" if ask.order_ids else "id"

