@@ -57,7 +57,8 @@ def looked_at(path: Path, *, complete: bool = False) -> int:
     try:
         with index.cache.writing() as connection:
             assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-            connection.execute("INSERT INTO words_1(words_1) VALUES ('integrity-check')")
+            for table in ("words_1", "whole_1"):
+                connection.execute(f"INSERT INTO {table}({table}) VALUES ('integrity-check')")
             texts = connection.execute("SELECT DISTINCT substr(text, instr(text, 'month') + 5, 6) FROM chunks").fetchall()
         (month,) = {int(str(text).split()[0]) for (text,) in texts}
         assert index.health("ann", "gold").documents == NOTES

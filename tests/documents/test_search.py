@@ -278,6 +278,23 @@ def test_a_note_that_has_the_named_thing_comes_before_notes_that_only_share_word
     assert paths(index, question, slot=slot, embedder=StaticEmbedder())[0] == note
 
 
+def test_a_name_in_a_page_long_description_does_not_move_a_passing_mention_to_the_front(index):
+    about = "earnings gap reaction volume drift surprise guidance revision momentum liquidity spread turnover sector breadth"
+    question = f"{about} score by {' '.join(f'factor{n}' for n in range(20))} such as TSLA"
+    put(index, {"answer.md": about, "passing.md": "An order of TSLA was filled.", **{f"{n}.md": "Quiet day." for n in range(9)}})
+    assert paths(index, question)[0] == "answer.md"
+    assert paths(index, "earnings gap reaction of TSLA")[0] == "passing.md"
+
+
+def test_a_passage_of_a_document_about_the_question_comes_before_the_same_words_in_a_document_about_other_things(index):
+    """Both have the sentence in their first passage; only one speaks of the Kestrel, far below."""
+    filler = "\n\n".join(f"Paragraph {n}: {'the desk waited for the close of the market and wrote it down. ' * 6}" for n in range(9))
+    note = "# Note\n\nThe filter cut the winners.\n\n## More\n\n{}\n\n## Last\n\nNothing but {}."
+    put(index, {"aside.md": note.format(filler, "rain"), "kestrel.md": note.format(filler, "the Kestrel")})
+    first = [hit.path for hit in ask(index, "kestrel filter cut winners").hits if "cut the winners" in hit.snippet]
+    assert first == ["kestrel.md", "aside.md"]
+
+
 def test_why_something_was_stopped_is_found_in_its_own_words_and_not_in_a_decoy(index):
     put(index, {
         "answer.md": "We stopped using the Kestrel filter: it cut the winners too.", "decoy.md": "Drop or disable what does not pay. Drop it, disable it.",

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-K1, B = 1.0, 0.75
+K1, B = 1.2, 0.75
 NEARNESS_WEIGHT = 0.5  # of a pair of words compared with a word
 WINDOW = 5  # words farther apart than this are not near
 

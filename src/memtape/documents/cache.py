@@ -1,8 +1,9 @@
 """The SQLite file that holds documents ready for search. It is a cache: everything in it can be rebuilt from the files.
 
 Each agent of each owner has its own scope, and so do the documents that an owner shares with all agents (agent `''`). Each scope
-has its own full-text table, so how common a word is never depends on what another agent wrote. Vectors are stored by (model, hash
-of the text): the same words are embedded once, wherever they are and wherever they move.
+has its own full-text tables, so how common a word is never depends on what another agent wrote. Chunks are indexed one by one,
+and documents of several chunks as a whole beside them: a passage counts for more when the document around it is about the same
+thing. Vectors are stored by (model, hash of the text): the same words are embedded once, wherever they are or move.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from memtape.errors import Damaged, NoStore
 from memtape.store.private_files import make_private_file, make_private_folder
 from memtape.store.sqlite_errors import memtape_error
 
-CACHE_VERSION = 4
+CACHE_VERSION = 5
 BUSY_TIMEOUT_SECONDS = 30  # long, because a whole index may be written in one transaction
 TOKENIZER = "porter unicode61"
 SHARED_SCOPE = ""  # in place of an agent: the documents that all agents of an owner share
@@ -55,6 +56,7 @@ CREATE TABLE left_out (scope INTEGER NOT NULL, reason TEXT NOT NULL, files INTEG
 """
 _SCOPE_TABLES = """
 CREATE VIRTUAL TABLE words_{0} USING fts5(head, body, pairs, tokenize='{1}', content='', contentless_delete=1);
+CREATE VIRTUAL TABLE whole_{0} USING fts5(head, body, pairs, tokenize='{1}', content='', contentless_delete=1);
 CREATE VIRTUAL TABLE vocabulary_{0} USING fts5vocab(words_{0}, row);
 """
 

@@ -352,7 +352,7 @@ class DocumentIndex:
             scope = self.cache.scope(owner, agent)
             if scope is None:
                 return
-            for table in ("vocabulary", "words"):
+            for table in ("vocabulary", "words", "whole"):
                 connection.execute(f"DROP TABLE {table}_{scope}")
             for table in ("documents", "chunks", "problems", "unread", "left_out", "models", "sources"):
                 connection.execute(f"DELETE FROM {table} WHERE scope = ?", (scope,))

@@ -119,6 +119,7 @@ class IndexWriter:
         number = rows[0][0]
         chunks = self._connection.execute("DELETE FROM chunks WHERE document = ? RETURNING id, hash", (number,)).fetchall()
         self._connection.executemany(f"DELETE FROM words_{self.scope} WHERE rowid = ?", [(chunk,) for chunk, _ in chunks])
+        self._connection.execute(f"DELETE FROM whole_{self.scope} WHERE rowid = ?", (number,))
         self._connection.execute("DELETE FROM documents WHERE id = ?", (number,))
         return {str(hash) for _, hash in chunks} or {""}
 
@@ -146,6 +147,10 @@ class IndexWriter:
         values = (*origin, type_and_tier(document), document.hash or digest(text), day, figures)
         number = int(self._connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
         count = sum(self._insert_chunks(number, document, part, at) for part, at in _placed(document))
+        # The only passage of a document says all that the document says, and a document in parts is about too many things.
+        if count > 1 and document.parts is None:
+            whole = f"INSERT INTO whole_{self.scope} (rowid, head, body, pairs) VALUES (?, ?, ?, ?)"
+            self._connection.execute(whole, (number, document.name, text, pair_text(text)))
         if count != 1:
             self._connection.execute("UPDATE documents SET chunks = ? WHERE id = ?", (count, number))
 

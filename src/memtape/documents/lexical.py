@@ -1,9 +1,11 @@
-"""Ranking by words: by BM25 and by how near the words of the question are to each other. Also finds passages that have a name.
+"""Ranking by words: BM25 of passages and of the documents around them, and how near the words of the question are to each other.
 
 FTS5 finds the best passages of each table by its own `bm25()`, in one fast query. These few are scored again by one formula with
 the counts of all searched tables together. If an agent's own documents and the shared ones are searched together, each table
 alone would weigh a word by how common it is in that table, and a word that is common in the journal but rare in the playbooks
 would lift the playbooks.
+
+Also finds the passages that have a name.
 
 All public functions run inside a transaction of the caller.
 """
@@ -11,21 +13,24 @@ All public functions run inside a transaction of the caller.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from memtape.documents.bm25 import term_weight
 from memtape.documents.cache import DocumentCache
 from memtape.documents.filters import EVERYTHING, DocumentFilter
 from memtape.documents.names import Name
-from memtape.documents.question import ParsedQuestion, WordCounts, any_word_query, choose_words, split_words
+from memtape.documents.question import MAX_WORDS, ParsedQuestion, WordCounts, any_word_query, choose_words, split_words
 
-RESCORED = 60  # passages of each table that are scored again
+RESCORED = 60  # passages of each table that are scored again, and those that FTS5 ranks the same as the last of them
+DOCUMENT_WEIGHT = 0.5  # of BM25 of the document around a passage, compared with the passage
 MAX_NAMED = 200  # passages with a name that are looked at
 MAX_WORDS_BESIDE = 8  # a longer question describes something: a name in it is asked for only if hardly any passage has it
 MAX_RARE = 3  # so many passages have it then
 MAX_NAMES = 4  # a question with more names describes something and does not ask for one of them
-SYNONYM_WEIGHT = 0.2  # of a word that the question does not have, compared with one that it has
+SYNONYM_WEIGHT = 0.3  # of a word that the question does not have, compared with one that it has
+# "Stop using X" asks about X. In notes on trading, "stop" is mostly an order, and nearly every note uses something.
+ASIDE_WEIGHT = 0.5
 # Filters the rows that a full-text query has found. The plus keeps SQLite from looking up each listed row instead.
 _ONLY_ROWS = "AND +rowid IN (SELECT value FROM json_each(?))"
 
@@ -58,18 +63,30 @@ def rank_by_words(
     """Returns the best passages for some words of a question, with their scores."""
     if not words:
         return {}
-    terms = [(word, 1.0) for word, _ in words] + [(word, SYNONYM_WEIGHT) for word in question.synonyms]
+    terms = [(word, ASIDE_WEIGHT if word in question.asides else 1.0) for word, _ in words]
+    terms += [(word, SYNONYM_WEIGHT) for word in question.synonyms]
     found = {scope: _best_passages(cache, scope, terms, pool, only) for scope in scopes}
-    best = {scope: [chunk for chunk, _ in rows[:RESCORED]] for scope, rows in found.items() if rows}
-    scores = _scores(cache, question, terms, best)
+    best = {scope: rows[: _cut(rows)] for scope, rows in found.items() if rows}
+    scores = _scores(cache, question, terms, {scope: [chunk for chunk, _ in rows] for scope, rows in best.items()})
     # The rest follow behind, in the order and at the distance of FTS5's scores.
-    for rows in found.values():
-        if len(rows) > RESCORED:
-            last, last_score = rows[RESCORED - 1][1], min(scores[chunk] for chunk, _ in rows[:RESCORED])
-            scores |= {chunk: last_score * score / last if last else 0.0 for chunk, score in rows[RESCORED:]}
+    for scope, leading in best.items():
+        last, last_score = leading[-1][1], min(scores[chunk] for chunk, _ in leading)
+        scores |= {chunk: last_score * score / last if last else 0.0 for chunk, score in found[scope][len(leading) :]}
     if len(scores) <= pool:
         return scores
     return dict(sorted(scores.items(), key=lambda each: (-each[1], each[0]))[:pool])
+
+
+def _cut(rows: Sequence[tuple[int, float]]) -> int:
+    """Returns how many of the best passages of a table are scored again.
+
+    >>> _cut([(number, 1.0) for number in range(99)]), _cut([(number, 1 / (number + 1)) for number in range(99)])
+    (99, 60)
+    """
+    if len(rows) <= RESCORED:
+        return len(rows)
+    least = round(rows[RESCORED - 1][1], 9)
+    return sum(round(score, 9) >= least for _, score in rows)
 
 
 def _best_passages(
@@ -93,8 +110,7 @@ def _scores(
 ) -> dict[int, float]:
     """Returns the scores of the wanted passages of each scope, with the counts of all of these scopes together."""
     tables = {f"words_{scope}": chunks for scope, chunks in wanted.items()}
-    sizes = [_table_size(cache, table) for table in tables]
-    row_count, word_count = (sum(each) for each in zip(*sizes, strict=True)) if sizes else (0, 0)
+    row_count, average_length = _joint_size(cache, tables)
     weights = [
         share * term_weight(row_count, sum(_count(cache, table, f'"{word}"') for table in tables)) for word, share in terms
     ]
@@ -105,13 +121,44 @@ def _scores(
         for one, other in ((cache.stem(one), cache.stem(other)) for one, other in question.neighbours)
         if one in by_stem and other in by_stem and one != other
     ]
-    values = (word_count / row_count if row_count else 1.0, json.dumps(weights), json.dumps(list(dict.fromkeys(pairs))))
     query = any_word_query(word for word, _ in terms)
+    passages = _weighed(cache, tables, query, (average_length, json.dumps(weights), json.dumps(list(dict.fromkeys(pairs)))))
+    around = {scope: _documents_around(cache, chunks) for scope, chunks in wanted.items()}
+    wholes = {f"whole_{scope}": set(documents.values()) for scope, documents in around.items() if documents}
+    # Words are weighed as in passages: too few documents may have several passages to tell how common a word is.
+    documents = _weighed(cache, wholes, query, (_joint_size(cache, wholes)[1], json.dumps(weights), "[]"))
+    document_of = {chunk: document for each in around.values() for chunk, document in each.items()}
+    # A passage that is its whole document counts for both.
+    return {
+        chunk: score + DOCUMENT_WEIGHT * documents.get(document_of.get(chunk, 0), score) for chunk, score in passages.items()
+    }
+
+
+def _weighed(
+    cache: DocumentCache, tables: Mapping[str, Collection[int]], query: str, values: tuple[float, str, str]
+) -> dict[int, float]:
+    """Returns the scores of some rows of each table."""
     scores: dict[int, float] = {}
-    for table, chunks in tables.items():
+    for table, rows in tables.items():
         sql = f"SELECT rowid, weighed({table}, ?, ?, ?) FROM {table} WHERE {table} MATCH ? {_ONLY_ROWS}"
-        scores.update(cache.connection.execute(sql, (*values, query, str(list(chunks)))))
+        scores.update(cache.connection.execute(sql, (*values, query, str(list(rows)))))
     return scores
+
+
+def _documents_around(cache: DocumentCache, chunks: Sequence[int]) -> dict[int, int]:
+    """Returns the documents of those passages that are not all of their document."""
+    sql = (
+        "SELECT c.id, c.document FROM chunks c INDEXED BY chunks_in_short CROSS JOIN documents d ON d.id = c.document "
+        "WHERE c.id IN (SELECT value FROM json_each(?)) AND d.chunks > 1"
+    )
+    rows: Rows = cache.connection.execute(sql, (str(list(chunks)),)).fetchall()
+    return dict(rows)
+
+
+def _joint_size(cache: DocumentCache, tables: Iterable[str]) -> tuple[int, float]:
+    """Returns how many rows some full-text tables have together, and the average number of words in a row."""
+    rows, words = (sum(each) for each in zip((0, 0), *(_table_size(cache, table) for table in tables), strict=True))
+    return rows, words / rows if rows else 1.0
 
 
 def _table_size(cache: DocumentCache, table: str) -> tuple[int, int]:
@@ -163,6 +210,9 @@ def find_named(
         return ()
     named = [_with_name(cache, scopes, name, found, only) for name in question.names]
     beside = {word for word, _ in question.words}.difference(*(split_words(name.text) for name in question.names))
+    # Of so long a text only some words are searched for. It is a description, and its names count like its other words.
+    if len(beside) > MAX_WORDS:
+        return ()
     most = MAX_RARE if len(beside) > MAX_WORDS_BESIDE else None
     return tuple(chunks for chunks in named if chunks and (most is None or len(chunks) <= most))
 
@@ -190,7 +240,7 @@ def _with_name(
             break
         rows += some
     # The full-text table knows words only: punctuation, capitals and word borders are checked here.
-    return frozenset(chunk for chunk, path, headings, text in rows if name.is_in(f"{path}\n{headings}\n{text}"))
+    return frozenset(chunk for chunk, path, *texts in rows if name.is_in("\n".join(texts)) or name.is_in_path(path))
 
 
 def _phrases(name: Name) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ name is none: currencies and common abbreviations, and periods such as FY2018 or
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _QUOTED = re.compile(r'"([^"\n]{2,120})"|“([^”\n]{2,120})”|「([^」\n]{1,60})」|`([^`\n]{2,120})`')
 _FILE = re.compile(
@@ -55,6 +55,14 @@ class Name:
     def is_in(self, text: str) -> bool:
         """Returns True if a text has the name: the same letters apart from spacing, not inside a longer word."""
         return any(self._contains(text, spelling) for spelling in self.spellings)
+
+    def is_in_path(self, path: str) -> bool:
+        """Returns True if a path has the name. Files are often named in small letters, so its case does not matter.
+
+        >>> find_names("why no HTF?")[0].is_in_path("2026-02-23_drop_htf_confirm/DECISION.md")
+        True
+        """
+        return replace(self, exact_case=False).is_in(path)
 
     def _contains(self, text: str, spelling: str) -> bool:
         wanted = r"[\s#]+".join(re.escape(part) for part in re.split(r"[\s#]+", spelling) if part)

@@ -55,6 +55,7 @@ class ParsedQuestion:
     words: WordCounts  # in lower case
     names: tuple[Name, ...] = ()
     synonyms: tuple[str, ...] = ()  # that count for less than the words
+    asides: frozenset[str] = frozenset()  # of the words, those that say what happened to the subject: they count for less too
     neighbours: tuple[tuple[str, str], ...] = ()  # words that follow each other
 
     @property
@@ -83,9 +84,12 @@ def parse_question(question: str) -> ParsedQuestion:
     words = [word for word in all_words if word not in STOP_WORDS] or all_words
     neighbours = tuple(dict.fromkeys((one, other) for one, other in pairwise(words) if one != other))
     words += [year for word in words for year in _YEAR.findall(word) if _YEAR.fullmatch(word)]
-    synonyms = tuple(word for word in END_WORDS if word not in words) if _ENDED_USE.search(question) else ()
+    ended = frozenset(word for phrase in _ENDED_USE.findall(question) for word in split_words(phrase))
+    synonyms = tuple(word for word in END_WORDS if word not in words) if ended else ()
+    # Unless they are all that is asked about: "what did we stop doing?"
+    asides = ended if not ended.issuperset(words) else frozenset[str]()
     counts = tuple((word, min(count, MAX_REPEATS)) for word, count in Counter(words).items())
-    return ParsedQuestion(counts, find_names(question), synonyms, neighbours)
+    return ParsedQuestion(counts, find_names(question), synonyms, asides, neighbours)
 
 
 def split_words(text: str) -> Iterator[str]:

@@ -41,7 +41,7 @@ from memtape.documents.filters import EVERYTHING, DocumentFilter, choose_documen
 from memtape.documents.fusion import FUSIONS, Arm, ArmScores, Fusion, arm_weights, explain_scores, fuse_scores
 from memtape.documents.index import DocumentIndex
 from memtape.documents.question import ParsedQuestion, parse_question
-from memtape.documents.repeats import split_repeats
+from memtape.documents.repeats import MIN_SHARED, split_repeats
 from memtape.documents.result_caps import BULK_TYPES, PassageCandidate, ResultCaps, pick_results
 from memtape.documents.slots import SLOTS, Slot
 from memtape.documents.snippets import snippet
@@ -254,10 +254,16 @@ def _fold_repeats(
     result: list[PassageCandidate] = []
     repeated = False
     for _, group in groupby(ranked, key=lambda each: names_in[each.chunk]):
-        first, behind = split_repeats([(each, texts[each.chunk]) for each in group])
+        first, behind = split_repeats([(each, texts[each.chunk], _min_shared(each)) for each in group])
         result += [*first, *behind]
         repeated = repeated or bool(behind)
     return result, repeated
+
+
+def _min_shared(candidate: PassageCandidate) -> float:
+    """Returns the share of its words that a passage has in common with one that it repeats."""
+    # The reports of two backtests differ in their figures only, and these are what they say.
+    return 1.0 if candidate.type == "report" else MIN_SHARED
 
 
 def _texts(cache: DocumentCache, chunks: Sequence[int]) -> dict[int, str]:
