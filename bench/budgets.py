@@ -17,6 +17,7 @@ from bench.documents import (
     measure_reindex,
     measure_search_10k,
     measure_search_100k,
+    measure_search_shared,
 )  # fmt: skip
 from bench.events import measure_exposure
 from bench.facts import measure_chat_system
@@ -64,6 +65,7 @@ BENCHES: dict[str, Callable[[BenchRun], dict[str, Result]]] = {
     "validate_walk": measure_walk,
     "docs_search_10k": measure_search_10k,
     "docs_search_100k": measure_search_100k,
+    "docs_search_shared": measure_search_shared,
     "docs_hybrid": measure_hybrid,
     "docs_index": measure_index,
     "docs_reindex_10k": measure_reindex,

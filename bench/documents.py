@@ -21,6 +21,7 @@ import apsw
 from bench.desk import LIVE_START, PACKAGE, BenchRun
 from bench.timing import Result, Sides, Work, cpu, judge, milliseconds, time_in_turn, time_work, wall
 from memtape.documents import lexical
+from memtape.documents.cache import SHARED_SCOPE
 from memtape.documents.chunks import cut_document
 from memtape.documents.index import DocumentIndex
 from memtape.documents.index_writer import Document
@@ -40,7 +41,7 @@ HITS = 10
 LIBRARY_SOURCES = (
     *(
         PACKAGE / "documents" / f"{name}.py"
-        for name in ("cache", "chunks", "citations", "index", "index_writer", "vectors", "question")
+        for name in ("cache", "chunks", "citations", "filters", "index", "index_writer", "vectors", "question")
     ),
     PACKAGE / "plugs" / "embedder.py",
     Path(__file__),
@@ -115,6 +116,32 @@ def measure_search_10k(bench: BenchRun) -> dict[str, Result]:
     return {"docs_search_10k": _measure_search(bench, bench.scale.imported)}
 
 
+def measure_search_shared(bench: BenchRun) -> dict[str, Result]:
+    """Measure `docs_search_shared`: as many shared passages as own ones, compared with both bare queries."""
+    passages, source, kinds = bench.scale.imported, Library(seed=13), dict[str, Sides]()
+    path = bench.folder / "shared.db"
+    with open_index(path) as index:
+        index.put(OWNER, AGENT, Library().notes(passages), now=LIVE_START)
+        index.put(OWNER, SHARED_SCOPE, Library(seed=8).notes(passages), now=LIVE_START)
+        notes = index.health(OWNER, AGENT).documents
+        for kind in JUDGED_KINDS:
+            questions = [source.question(kind, notes) for _ in range(bench.scale.pages)]
+            pairs = [(_bare_queries(index, each), partial(_search, index, each)) for each in questions]
+            (kinds[kind],) = time_in_turn(pairs, cpu)
+    ratios = {kind: round(sides.ratio, 3) for kind, sides in kinds.items()}
+    worst = max(JUDGED_KINDS, key=lambda kind: ratios[kind])
+    what = (
+        f"Ten hits of {passages} own and {passages} shared passages by words, compared with FTS5's own ten best of the same "
+        "terms in each of the two tables: the worst of common words, middle words, and words with a name."
+    )
+    return {"docs_search_shared": judge(what, 2 * passages, kinds[worst], 3.0, worst=worst, ratios=ratios)}
+
+
+def _bare_queries(index: DocumentIndex, question: str) -> Work:
+    works = [_bare_query(index, question, agent) for agent in (AGENT, SHARED_SCOPE)]
+    return lambda: [work() for work in works]
+
+
 def measure_search_100k(bench: BenchRun) -> dict[str, Result]:
     """Measure `docs_search_100k`."""
     return {"docs_search_100k": _measure_search(bench, bench.scale.large)}
@@ -141,11 +168,11 @@ def _measure_search(bench: BenchRun, passages: int) -> Result:
     return judge(what, passages, kinds[worst], 3.0, worst=worst, ratios=ratios, rare_ms=milliseconds(kinds["rare"].subject))
 
 
-def _bare_query(index: DocumentIndex, question: str) -> Work:
+def _bare_query(index: DocumentIndex, question: str, agent: str = AGENT) -> Work:
     """Returns a query of FTS5's ten best rows for the same terms."""
     with index.cache.reading() as connection:
-        (scope,) = (index.cache.scope(OWNER, AGENT),)
-        match = any_word_query(lexical.search_terms(index.cache, [scope or 0], parse_question(question)))
+        scope = index.cache.scope(OWNER, agent)
+        match = any_word_query(word for word, _ in lexical.search_terms(index.cache, [scope or 0], parse_question(question)))
     sql = f"SELECT rowid, rank FROM words_{scope} WHERE words_{scope} MATCH ? ORDER BY rank LIMIT {HITS}"
     return lambda: connection.execute(sql, (match,)).fetchall()
 

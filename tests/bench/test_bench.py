@@ -10,7 +10,7 @@ from tests.effort import SOAK
 
 FIELDS = {"n", "ratio", "bar", "better", "ok", "what", "baseline_ms", "subject_ms"}
 # Even the quick form of these takes a second or more: make soak runs them, and make bench runs all in full.
-SLOW = {"verify_100k", "rebuild_100k", "docs_search_10k", "docs_search_100k", "docs_hybrid", "docs_memory_100k", "tick_flat",
+SLOW = {"verify_100k", "rebuild_100k", "docs_search_10k", "docs_search_100k", "docs_search_shared", "docs_hybrid", "docs_memory_100k", "tick_flat",
         "mcp_ready", "start", "start_recall"}  # fmt: skip
 
 

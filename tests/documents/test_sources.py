@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtape.documents import sources
+from memtape.documents import sources, text_files
 from memtape.documents.chunks import BYTES_PER_TOKEN, ChunkSizes, cut_document
-from memtape.documents.citations import lines_of
+from memtape.documents.citations import cite, lines_of
 from memtape.documents.index import DocumentIndex
 from memtape.documents.search import search_index
 from memtape.documents.sources import (
@@ -23,9 +23,9 @@ from memtape.documents.sources import (
     walk,
     walked_folders,
 )
-from memtape.documents.text_files import decode_text, document_text, read_text_file
+from memtape.documents.text_files import NO_TRANSCRIPT, decode_text, document_text, read_document_file, read_text_file
 from memtape.errors import Invalid
-from tests.documents.desk import sync, write
+from tests.documents.desk import NOON, sync, write
 
 
 def paths(root, **more):
@@ -65,7 +65,9 @@ def test_version_control_virtual_environments_and_packages_are_not_entered(tmp_p
         "SOUL.md": "x", ".git/a.md": "x", "node_modules/p/README.md": "x", "venv/lib/b.md": "x", "my-env/pyvenv.cfg": "x", "my-env/lib/c.md": "x",
         ".venv/d.md": "x", "src/__pycache__/e.md": "x", "journal/1.md": "x", "bot.py": "x", "data.json": "{}", "runs/1.jsonl": "{}",
     })  # fmt: skip
-    assert paths(tmp_path) == ["SOUL.md", "journal/1.md", "runs/1.jsonl"]
+    assert paths(tmp_path) == ["SOUL.md", "data.json", "journal/1.md", "runs/1.jsonl"]
+    found = {each.path: each for each in walk(DocumentFolder(tmp_path))}
+    assert read_text_file(found["data.json"]).problem == NO_TRANSCRIPT and found["*.py"].files == 1
 
 
 def test_a_link_out_of_the_workspace_is_not_followed_and_that_is_told(tmp_path):
@@ -86,7 +88,7 @@ def test_a_file_that_becomes_a_link_after_it_was_seen_is_not_read(tmp_path):
 
 
 def test_a_file_too_large_is_left_out_and_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(sources, "MAX_LARGE_FILE_BYTES", 10)
     write(tmp_path, {"big.md": "x" * 11, "small.md": "x"})
     assert paths(tmp_path) == ["small.md"] and "big.md" in problems(tmp_path)
 
@@ -101,6 +103,51 @@ def test_a_note_in_any_common_encoding_is_read(tmp_path, encoding):
     (tmp_path / "a.md").write_bytes("Überkauft – raus".encode(encoding))
     (seen,) = walk(DocumentFolder(tmp_path))
     assert read_text_file(seen) == "Überkauft – raus"
+
+
+@pytest.mark.parametrize("encoding, text", [
+    ("shift_jis", "# 損切り\nストップが近すぎた。次は二倍の幅にする。\n"), ("gbk", "# 黄金\n今天突破前高，我们没有止损，明天要小心风险。\n"),
+    ("utf-16-le", "# Gold\nÜberkauft: raus.\n"), ("utf-16-be", "# 黄金\n今天突破前高\n"), ("euc_kr", "# 금\n손절이 너무 가까웠다\n"),
+    ("cp1252", "Überkauft – später günstiger, “ruhig” bleiben"), ("cp1252", "L’été à Genève : prix très élevé"),
+])  # fmt: skip
+def test_a_note_in_an_encoding_that_it_does_not_state_is_read(tmp_path, encoding, text):
+    (tmp_path / "a.md").write_bytes(text.encode(encoding))
+    (seen,) = walk(DocumentFolder(tmp_path))
+    assert read_text_file(seen) == text
+
+
+def test_a_log_larger_than_one_read_is_indexed_in_parts_with_its_own_line_numbers(tmp_path, monkeypatch):
+    for module in (sources, text_files):
+        monkeypatch.setattr(module, "MAX_FILE_BYTES", 4_000)
+    monkeypatch.setattr(text_files, "PART_CHARACTERS", 1_000)
+    lines = [f"2026-05-12 tick {n}: spread {n % 7}, nothing to report" for n in range(1, 3_001)]
+    lines[2_344] = "2026-05-12 the broker said ERR-4031"
+    root = write(tmp_path / "work", {"logs/bot.log": "\n".join(lines) + "\n"})
+    index = DocumentIndex(":memory:")
+    assert index.sync("ann", "gold", [DocumentFolder(root)], now=NOON).documents == 1
+    (hit, *_) = search_index(index, "ERR-4031", owner="ann", agent="gold").hits
+    text = read_document_file(root / "logs/bot.log", "logs/bot.log")
+    assert hit.path == "logs/bot.log" and hit.start_line <= 2_345 <= hit.end_line
+    assert cite(hit.path, text, hit.start_line, hit.end_line).content_hash == hit.content_hash
+    assert "ERR-4031" in text[hit.start : hit.end]
+    again = index.sync("ann", "gold", [DocumentFolder(root)], now=NOON)
+    assert (again.read, again.changed) == (0, 0)
+    index.close()
+
+
+def test_a_conversation_is_recognised_wherever_it_lies_and_other_records_are_only_counted(tmp_path):
+    claude = {"type": "user", "sessionId": "s1", "message": {"role": "user", "content": "gold: was the stop moved?"}}
+    openai = {"messages": [{"role": "system", "content": "You trade gold."}, {"role": "assistant", "content": "hold"}]}
+    root = write(tmp_path / "work", {
+        "exports/chat.jsonl": json.dumps(claude) + "\n", "old/openai.json": json.dumps(openai), "prices.json": '{"gold": 2400}', "bars.csv": "gold,1",
+    })  # fmt: skip
+    index = DocumentIndex(":memory:")
+    for read in (4 - 1, 0):
+        done = index.sync("ann", "gold", [DocumentFolder(root)], now=NOON)
+        assert done.read == read and done.documents == 2 and done.problems == ()
+        assert dict(done.left_out) == {"records that are no transcript": 1, "no kind of text that is indexed": 1}
+    assert {hit.source_type for hit in search_index(index, "gold", owner="ann", agent="gold").hits} == {"transcript"}
+    index.close()
 
 
 def test_bytes_that_are_no_text_are_told(tmp_path):

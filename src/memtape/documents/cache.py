@@ -2,8 +2,8 @@
 
 Each agent of each owner has its own scope, and so do the documents that an owner shares with all agents (agent `''`). Each scope
 has its own full-text tables, so how common a word is never depends on what another agent wrote. Chunks are indexed one by one,
-and whole documents beside them: a passage counts for more when the document around it is about the same thing. Vectors are
-stored by (model, hash of the text): the same words are embedded once, wherever they are and wherever they move.
+and documents of several chunks as a whole beside them: a passage counts for more when the document around it is about the same
+thing. Vectors are stored by (model, hash of the text): the same words are embedded once, wherever they are or move.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 
 import apsw
 
-from memtape.documents.bm25 import bm25_score
+from memtape.documents.bm25 import passage_score
 from memtape.errors import Damaged, NoStore
 from memtape.store.private_files import make_private_file, make_private_folder
 from memtape.store.sqlite_errors import memtape_error
 
-CACHE_VERSION = 3
+CACHE_VERSION = 5
 BUSY_TIMEOUT_SECONDS = 30  # long, because a whole index may be written in one transaction
 TOKENIZER = "porter unicode61"
 SHARED_SCOPE = ""  # in place of an agent: the documents that all agents of an owner share
@@ -33,13 +33,14 @@ CREATE TABLE sources (scope INTEGER NOT NULL, root TEXT NOT NULL, prefix TEXT NO
 CREATE TABLE documents (id INTEGER PRIMARY KEY, scope INTEGER NOT NULL, path TEXT NOT NULL, file TEXT NOT NULL,
   type TEXT NOT NULL, tier INTEGER NOT NULL,
   size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL,
-  given TEXT NOT NULL, hash TEXT NOT NULL, figures TEXT, chunks INTEGER NOT NULL DEFAULT 1, UNIQUE (scope, path)) STRICT;
+  given TEXT NOT NULL, hash TEXT NOT NULL, dated INTEGER NOT NULL,
+  figures TEXT, chunks INTEGER NOT NULL DEFAULT 1, UNIQUE (scope, path)) STRICT;
 CREATE TABLE chunks (id INTEGER PRIMARY KEY, scope INTEGER NOT NULL, document INTEGER NOT NULL, start_line INTEGER NOT NULL,
   end_line INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, headings TEXT NOT NULL, hash TEXT NOT NULL,
-  content_hash TEXT NOT NULL, alone INTEGER NOT NULL, text TEXT NOT NULL) STRICT;
-CREATE INDEX chunks_in_short ON chunks (id, document, alone, scope, start);  -- what ranking asks of 200 at a time, side by side
+  content_hash TEXT NOT NULL, text TEXT NOT NULL) STRICT;
+CREATE INDEX chunks_in_short ON chunks (id, document, scope, start);  -- what ranking asks of 200 at a time, side by side
 CREATE INDEX documents_of_a_type ON documents (scope, type);
-CREATE INDEX documents_in_short ON documents (id, path, type, tier);
+CREATE INDEX documents_in_short ON documents (id, path, type, tier, dated);
 CREATE INDEX chunks_of_a_document ON chunks (document);
 CREATE INDEX chunks_by_hash ON chunks (hash, scope, document);
 CREATE TABLE vectors (id INTEGER PRIMARY KEY, model TEXT NOT NULL, hash TEXT NOT NULL, vector BLOB NOT NULL,
@@ -50,6 +51,8 @@ CREATE TABLE problems (scope INTEGER NOT NULL, path TEXT NOT NULL, problem TEXT 
   PRIMARY KEY (scope, path)) STRICT, WITHOUT ROWID;
 CREATE TABLE unread (scope INTEGER NOT NULL, path TEXT NOT NULL, look TEXT NOT NULL, problem TEXT NOT NULL,
   PRIMARY KEY (scope, path)) STRICT, WITHOUT ROWID;
+CREATE TABLE left_out (scope INTEGER NOT NULL, reason TEXT NOT NULL, files INTEGER NOT NULL,
+  PRIMARY KEY (scope, reason)) STRICT, WITHOUT ROWID;
 """
 _SCOPE_TABLES = """
 CREATE VIRTUAL TABLE words_{0} USING fts5(head, body, pairs, tokenize='{1}', content='', contentless_delete=1);
@@ -80,7 +83,7 @@ class DocumentCache:
             connection.set_busy_timeout(BUSY_TIMEOUT_SECONDS * 1000)
             connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-64000")
             connection.execute("PRAGMA secure_delete=ON")
-            connection.register_fts5_function("weighed", bm25_score)
+            connection.register_fts5_function("weighed", passage_score)
             self._create_tables(connection)
         except BaseException:
             connection.close()

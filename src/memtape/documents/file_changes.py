@@ -11,6 +11,7 @@ from memtape.core.codec import digest
 from memtape.documents import sources, text_files
 from memtape.documents.index_writer import Document, StagedDocument, look_text, type_and_tier
 from memtape.documents.sources import DocumentFolder, FileEntry, SkippedFile
+from memtape.documents.text_files import TextParts
 
 
 class IndexedFile(NamedTuple):
@@ -73,7 +74,7 @@ class StagedFiles:
     def __init__(self) -> None:
         self.read = 0  # files whose text was read
         self._texts = apsw.Connection("")
-        self._texts.execute("CREATE TABLE texts (path TEXT PRIMARY KEY, text TEXT); BEGIN")
+        self._texts.execute("CREATE TABLE texts (path TEXT, part INTEGER, text TEXT, PRIMARY KEY (path, part)); BEGIN")
         self._files: dict[str, _ReadFile] = {}
 
     def close(self) -> None:
@@ -88,9 +89,7 @@ class StagedFiles:
                 continue
             text = text_files.read_text_file(entry)
             self.read += 1
-            if isinstance(text, str):
-                self._texts.execute("INSERT OR REPLACE INTO texts VALUES (?, ?)", (entry.path, text))
-            self._files[entry.path] = _ReadFile(look, digest(text) if isinstance(text, str) else text)
+            self._files[entry.path] = _ReadFile(look, text if isinstance(text, SkippedFile) else self._stage(entry.path, text))
         return [result for entry in entries if isinstance(result := self._files[entry.path].result, SkippedFile)]
 
     def documents(self, entries: Iterable[FileEntry], indexed: Mapping[str, IndexedFile]) -> Iterator[StagedDocument]:
@@ -100,13 +99,34 @@ class StagedFiles:
             if isinstance(result, SkippedFile):
                 continue
             before = indexed.get(entry.path, _NOT_INDEXED)
-            rows: list[Any] = self._texts.execute("SELECT text FROM texts WHERE path = ?", (entry.path,)).fetchall()
             # The same text with another type or tier is indexed again: both are stored with the document.
             unchanged = before.hash == result and before.look[-1] == type_and_tier(entry)
-            yield StagedDocument(_document(entry, rows[0][0]), unchanged)
+            yield StagedDocument(self._document(entry, result), unchanged)
+
+    def _stage(self, path: str, text: str | TextParts) -> str:
+        """Stores a text until it is indexed. Returns its hash; of a text in parts, the hash of the hashes of its parts."""
+        self._texts.execute("DELETE FROM texts WHERE path = ?", (path,))
+        hashes = []
+        for number, part in enumerate((text,) if isinstance(text, str) else text.parts):
+            self._texts.execute("INSERT INTO texts VALUES (?, ?, ?)", (path, number, part))
+            hashes.append(digest(part))
+        return hashes[0] if isinstance(text, str) else digest("\n".join(hashes))
+
+    def _document(self, entry: FileEntry, hash: str) -> Document:
+        sql = "SELECT text FROM texts WHERE path = ? ORDER BY part"
+        name = path_words(entry.path)
+        if entry.size <= sources.MAX_FILE_BYTES:
+            rows: list[Any] = self._texts.execute(sql, (entry.path,)).fetchall()
+            return Document(entry.path, entry.type, entry.tier, "".join(text for (text,) in rows), name, entry, hash=hash)
+        parts = (str(text) for (text,) in self._texts.execute(sql, (entry.path,)))
+        return Document(entry.path, entry.type, entry.tier, "", name, entry, parts, hash)
 
 
-def _document(entry: FileEntry, text: str) -> Document:
-    stem = entry.path.rpartition(".")[0] or entry.path
-    name = " ".join(stem.replace("_", " ").replace("-", " ").split("/"))
-    return Document(entry.path, entry.type, entry.tier, text, name, entry)
+def path_words(path: str) -> str:
+    """Returns the words of a path, which are searched with every passage of the document.
+
+    >>> path_words("memory/TRADE-LOG.md"), path_words("D1:3")
+    ('memory TRADE LOG', 'D1:3')
+    """
+    stem = path.rpartition(".")[0] or path
+    return " ".join(stem.replace("_", " ").replace("-", " ").split("/"))

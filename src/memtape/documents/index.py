@@ -38,9 +38,10 @@ from memtape.documents.file_changes import (
     changed_entries,
     walk_all,
 )
+from memtape.documents.filters import EVERYTHING, DocumentFilter
 from memtape.documents.index_writer import Document, IndexWriter, StagedDocument, WriteCounts, look_text
 from memtape.documents.sources import DocumentFolder, SkippedFile
-from memtape.documents.text_files import NOT_TEXT
+from memtape.documents.text_files import LASTING_PROBLEMS
 from memtape.documents.vector_matrix import MatrixCache
 from memtape.documents.vectors import FillResult, count_missing, drop_other_models, fill_vectors, is_ready, stored_models
 from memtape.errors import Conflict, Invalid
@@ -61,6 +62,7 @@ class SyncResult:
     removed: int = 0
     vectors: FillResult = field(default_factory=FillResult)
     problems: tuple[SkippedFile, ...] = ()
+    left_out: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ class IndexHealth:
     models: tuple[str, ...]  # that may answer: whose vectors were complete once
     roots: tuple[str, ...]
     coverage: tuple[ModelCoverage, ...] = ()
+    left_out: tuple[tuple[str, int], ...] = ()  # why files are not indexed, and how many for each reason
 
 
 class ScopeRevision(NamedTuple):
@@ -198,10 +201,14 @@ class DocumentIndex:
         # 2. Look at the files and read those that changed. This may take minutes; no lock is held.
         entries, problems = walk_all(folders)
         changed = changed_entries(entries, indexed)
-        # A file that was not text is not read again until it looks different. Other problems may end by themselves: try again.
-        not_text = {each.path for each in changed if unreadable.get(each.path) == (look_text(each), NOT_TEXT)}
+        # What was no text or no transcript is not read again until it looks different. Other problems may end by themselves.
+        not_text = {
+            each.path: known.problem
+            for each in changed
+            if (known := unreadable.get(each.path)) and known.look == look_text(each) and known.problem in LASTING_PROBLEMS
+        }
         changed = [each for each in changed if each.path not in not_text]
-        problems += [SkippedFile(each, NOT_TEXT) for each in entries if each in not_text] + staged.read_files(changed)
+        problems += [SkippedFile(path, problem) for path, problem in not_text.items()] + staged.read_files(changed)
         # 3. Write, unless the index is no longer in that state: the process that wrote may have looked at the files later than
         #    this one, and its newer documents must not be replaced by older ones.
         with self.cache.writing():
@@ -229,7 +236,7 @@ class DocumentIndex:
         """Fills the missing vectors, if there is an embedder, and returns the result of a sync."""
         filled = self.fill(owner, agent, embedder) if embedder else FillResult()
         health = self.health(owner, agent)
-        return SyncResult(health.documents, health.chunks, 0, *counts, filled, health.problems)
+        return SyncResult(health.documents, health.chunks, 0, *counts, filled, health.problems, health.left_out)
 
     def _state(self, owner: str, agent: str, only_prefix: str = "") -> _IndexState:
         with self.cache.reading() as connection:
@@ -274,13 +281,19 @@ class DocumentIndex:
         return result
 
     def nearest(
-        self, scopes: Sequence[int], embedder: Embedder, vector: Any, pool: int, also: Collection[int], types: Sequence[str] = ()
+        self,
+        scopes: Sequence[int],
+        embedder: Embedder,
+        vector: Any,
+        pool: int,
+        also: Collection[int],
+        only: DocumentFilter = EVERYTHING,
     ) -> tuple[dict[int, float], int]:
         """Returns the similarity of the passages nearest to a vector and of the chunks `also`, and how many have no vector.
 
         Call it inside a transaction.
         """
-        return self._matrices.nearest(scopes, embedder, vector, pool, also, types)
+        return self._matrices.nearest(scopes, embedder, vector, pool, also, only)
 
     @property
     def vector_bytes(self) -> int:
@@ -312,6 +325,7 @@ class DocumentIndex:
                 models=tuple(model for (model,) in rows("SELECT model FROM models WHERE scope = ? ORDER BY model")),
                 roots=tuple(root for (root,) in rows("SELECT root FROM sources WHERE scope = ? ORDER BY prefix")),
                 coverage=self._coverage(scope, chunks),
+                left_out=tuple(rows("SELECT reason, files FROM left_out WHERE scope = ? ORDER BY files DESC, reason")),
             )
 
     def _coverage(self, scope: int, chunks: int) -> tuple[ModelCoverage, ...]:
@@ -341,7 +355,7 @@ class DocumentIndex:
                 return
             for table in ("vocabulary", "words", "whole"):
                 connection.execute(f"DROP TABLE {table}_{scope}")
-            for table in ("documents", "chunks", "problems", "unread", "models", "sources"):
+            for table in ("documents", "chunks", "problems", "unread", "left_out", "models", "sources"):
                 connection.execute(f"DELETE FROM {table} WHERE scope = ?", (scope,))
             connection.execute("DELETE FROM scopes WHERE id = ?", (scope,))
             connection.execute("DELETE FROM vectors WHERE hash NOT IN (SELECT hash FROM chunks)")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -13,11 +15,14 @@ from memtape.core.value_class import dataclass
 from memtape.documents.cache import DocumentCache
 from memtape.documents.chunks import Chunk, cut_document
 from memtape.documents.citations import content_hash, lines_of
+from memtape.documents.filters import date_in_path, nanoseconds
 from memtape.documents.question import pair_text
 from memtape.documents.reports import METRICS_SUFFIX, parse_report
 from memtape.documents.sources import PAGE_TYPE, WATCH_PROBLEM, DocumentFolder, FileEntry, SkippedFile
+from memtape.documents.text_files import NO_TRANSCRIPT
 from memtape.documents.vectors import stored_models
 
+_NEWLINE = re.compile(r"\r\n|\n|\r")
 METRICS_ONLY = (METRICS_SUFFIX, ".html", ".htm", ".csv")
 COMPUTED_TIER = 2  # of reports that memtape computed
 
@@ -32,6 +37,8 @@ class Document:
     text: str
     name: str = ""  # words that name it, searched with every passage of it
     entry: FileEntry | None = None  # the file it was read from
+    parts: Iterator[str] | None = None  # in place of `text`, for a large file
+    hash: str = ""  # of its text; empty: computed
 
 
 class StagedDocument(NamedTuple):
@@ -49,6 +56,11 @@ class WriteCounts(NamedTuple):
     removed: int = 0
 
 
+def is_only_counted(skipped: SkippedFile) -> bool:
+    """Returns True if nothing is wrong with a file that is not indexed: it is counted and not listed."""
+    return skipped.is_ordinary or skipped.problem == NO_TRANSCRIPT
+
+
 def type_and_tier(each: FileEntry | Document) -> str:
     """Returns type and tier as the path decides them. The tier of an indexed report may be better than that."""
     return f"{each.type} {each.tier}"
@@ -57,6 +69,14 @@ def type_and_tier(each: FileEntry | Document) -> str:
 def look_text(entry: FileEntry) -> str:
     """Returns what a file looks like, as one text."""
     return f"{entry.signature} {type_and_tier(entry)}"
+
+
+def _placed(document: Document) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yields the parts of a document, each with how many lines and characters are before it."""
+    line = start = 0
+    for part in (document.text,) if document.parts is None else document.parts:
+        yield part, (line, start)
+        line, start = line + len(_NEWLINE.findall(part)), start + len(part)
 
 
 class IndexWriter:
@@ -111,47 +131,56 @@ class IndexWriter:
 
     def _insert(self, document: Document) -> None:
         text, entry = document.text, document.entry
-        report = parse_report(document.path, text) if document.type in ("report", "decision") else None
+        is_report = document.type in ("report", "decision") and document.parts is None
+        report = parse_report(document.path, text) if is_report else None
         # A page with the form of a computed report is one, wherever it is; its figures are stored for comparison.
         computed = report is not None and report.is_computed and text.startswith("# ")
         tier = COMPUTED_TIER if computed and document.tier > COMPUTED_TIER else document.tier
         figures = None if report is None else json.dumps(asdict(report), sort_keys=True)
         file, signature = (str(entry.file), entry.signature) if entry else ("", (len(text), 0, 0, 0))
         sql = (
-            "INSERT INTO documents (scope, path, file, type, tier, size, mtime_ns, ctime_ns, inode, given, hash, figures) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
+            "INSERT INTO documents (scope, path, file, type, tier, size, mtime_ns, ctime_ns, inode, given, hash, dated, figures) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
         )
         origin = (self.scope, document.path, file, document.type, tier, *signature)
-        values = (*origin, type_and_tier(document), digest(text), figures)
+        dated = date_in_path(document.path)
+        day = signature[1] if dated is None else nanoseconds(dated)
+        values = (*origin, type_and_tier(document), document.hash or digest(text), day, figures)
         number = int(self._connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
-        # A passage of a page of the log leads back to its record, so it may not span two of them.
-        # A page of HTML or a block of metrics is read for its metrics only: its markup is nothing to search in.
-        chunks = [] if document.path.lower().endswith(METRICS_ONLY) else cut_document(text, by_section=document.type == PAGE_TYPE)
-        self._insert_chunks(number, document, chunks)
-        # The only passage of a document says all that the document says: it needs no row as a whole.
-        if len(chunks) > 1:
+        count = sum(self._insert_chunks(number, document, part, at) for part, at in _placed(document))
+        # The only passage of a document says all that the document says, and a document in parts is about too many things.
+        if count > 1 and document.parts is None:
             whole = f"INSERT INTO whole_{self.scope} (rowid, head, body, pairs) VALUES (?, ?, ?, ?)"
             self._connection.execute(whole, (number, document.name, text, pair_text(text)))
-        if len(chunks) != 1:
-            self._connection.execute("UPDATE documents SET chunks = ? WHERE id = ?", (len(chunks), number))
+        if count != 1:
+            self._connection.execute("UPDATE documents SET chunks = ? WHERE id = ?", (count, number))
 
-    def _insert_chunks(self, number: int, document: Document, chunks: Sequence[Chunk]) -> None:
-        lines = lines_of(document.text)
+    def _insert_chunks(self, number: int, document: Document, text: str, at: tuple[int, int]) -> int:
+        """Cuts and inserts a text that begins behind so many lines and characters of its document."""
+        # A passage of a page of the log leads back to its record, so it may not span two of them.
+        # A page of HTML or a block of metrics is read for its metrics only: its markup is nothing to search in.
+        chunks = () if document.path.lower().endswith(METRICS_ONLY) else cut_document(text, by_section=document.type == PAGE_TYPE)
+        lines, (line, start) = lines_of(text), at
         hashed_lines, cited_hash = (0, 0), ""
         for chunk in chunks:
             # A long line is cut into many passages that all cite the whole line: it is hashed once.
             if (chunk.start_line, chunk.end_line) != hashed_lines:
                 hashed_lines = chunk.start_line, chunk.end_line
                 cited_hash = content_hash("\n".join(lines[chunk.start_line - 1 : chunk.end_line]))
-            self._insert_chunk(number, document.name, chunk, cited_hash, alone=len(chunks) == 1)
+            placed = replace(
+                chunk, start_line=chunk.start_line + line, end_line=chunk.end_line + line, start=chunk.start + start,
+                end=chunk.end + start,
+            ) if start else chunk  # fmt: skip
+            self._insert_chunk(number, document.name, placed, cited_hash)
+        return len(chunks)
 
-    def _insert_chunk(self, document: int, name: str, chunk: Chunk, cited_hash: str, *, alone: bool) -> None:
+    def _insert_chunk(self, document: int, name: str, chunk: Chunk, cited_hash: str) -> None:
         sql = (
-            "INSERT INTO chunks (scope, document, start_line, end_line, start, end, headings, hash, content_hash, alone, text) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
+            "INSERT INTO chunks (scope, document, start_line, end_line, start, end, headings, hash, content_hash, text) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
         )
         position = (chunk.start_line, chunk.end_line, chunk.start, chunk.end)
-        values = (self.scope, document, *position, "\n".join(chunk.headings), chunk.hash, cited_hash, alone, chunk.text)
+        values = (self.scope, document, *position, "\n".join(chunk.headings), chunk.hash, cited_hash, chunk.text)
         row = int(self._connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
         head = " ".join((name, *(heading for heading in chunk.headings if heading not in chunk.text)))
         words = f"INSERT INTO words_{self.scope} (rowid, head, body, pairs) VALUES (?, ?, ?, ?)"
@@ -161,12 +190,17 @@ class IndexWriter:
         self, folders: Sequence[DocumentFolder], problems: Sequence[SkippedFile], entries: Mapping[str, FileEntry]
     ) -> None:
         """Records which folders the documents come from, and which files could not be read and what they look like."""
-        for table in ("sources", "unread"):
+        for table in ("sources", "unread", "left_out"):
             self._connection.execute(f"DELETE FROM {table} WHERE scope = ?", (self.scope,))
         self._connection.execute("DELETE FROM problems WHERE scope = ? AND path <> ?", (self.scope, WATCH_PROBLEM))
         rows = [(self.scope, str(each.root), each.prefix, each.type, each.tier) for each in folders]
         self._connection.executemany("INSERT INTO sources VALUES (?, ?, ?, ?, ?)", rows)
-        skipped = [(self.scope, each.path, each.problem) for each in problems]
+        skipped = [(self.scope, each.path, each.problem) for each in problems if not is_only_counted(each)]
+        reasons = Counter[str]()
+        for each in problems:
+            reasons[each.reason] += each.files
+        counted = [(self.scope, reason, files) for reason, files in reasons.items()]
+        self._connection.executemany("INSERT INTO left_out VALUES (?, ?, ?)", counted)
         self._connection.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?, ?)", skipped)
         unread = [
             (self.scope, each.path, look_text(entries[each.path]), each.problem) for each in problems if each.path in entries

@@ -1,9 +1,11 @@
-"""Ranking by words: BM25 of passages and of whole documents, and passages that contain a name exactly.
+"""Ranking by words: BM25 of passages and of the documents around them, and how near the words of the question are to each other.
 
-FTS5 ranks the rows of one table. If an agent's own documents and the shared ones are searched together, each table would weigh a
-word by how common it is in that table alone, and a word that is common in the journal but rare in the playbooks would lift the
-playbooks. So the best rows of both are scored again by the same formula with the counts of both tables together. With one table
-this gives what FTS5 gives.
+FTS5 finds the best passages of each table by its own `bm25()`, in one fast query. These few are scored again by one formula with
+the counts of all searched tables together. If an agent's own documents and the shared ones are searched together, each table
+alone would weigh a word by how common it is in that table, and a word that is common in the journal but rare in the playbooks
+would lift the playbooks.
+
+Also finds the passages that have a name.
 
 All public functions run inside a transaction of the caller.
 """
@@ -11,35 +13,29 @@ All public functions run inside a transaction of the caller.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from memtape.documents.bm25 import term_weight
 from memtape.documents.cache import DocumentCache
-from memtape.documents.question import (
-    ParsedQuestion,
-    WordCounts,
-    any_word_query,
-    choose_words,
-    contains_exactly,
-    phrase_query,
-    split_words,
-)
+from memtape.documents.filters import EVERYTHING, DocumentFilter
+from memtape.documents.names import Name
+from memtape.documents.question import MAX_WORDS, ParsedQuestion, WordCounts, any_word_query, choose_words, split_words
 
-MAX_EXACT_PASSAGES = 3  # a name that more passages contain does not single any of them out
-MAX_PHRASE_MATCHES = 50  # a phrase with so many matches is too common to look at each
-MAX_EXACT_PARTS = 4  # a question with more names describes something and does not ask for one of them
-MAX_SCANNED_PASSAGES = 20  # reading so many passages is faster than another query
+RESCORED = 60  # passages of each table that are scored again, and those that FTS5 ranks the same as the last of them
+DOCUMENT_WEIGHT = 0.5  # of BM25 of the document around a passage, compared with the passage
+MAX_NAMED = 200  # passages with a name that are looked at
+MAX_WORDS_BESIDE = 8  # a longer question describes something: a name in it is asked for only if hardly any passage has it
+MAX_RARE = 3  # so many passages have it then
+MAX_NAMES = 4  # a question with more names describes something and does not ask for one of them
+SYNONYM_WEIGHT = 0.3  # of a word that the question does not have, compared with one that it has
+# "Stop using X" asks about X. In notes on trading, "stop" is mostly an order, and nearly every note uses something.
+ASIDE_WEIGHT = 0.5
 # Filters the rows that a full-text query has found. The plus keeps SQLite from looking up each listed row instead.
 _ONLY_ROWS = "AND +rowid IN (SELECT value FROM json_each(?))"
-_ONLY_TYPES = (
-    "AND +rowid IN (SELECT c.id FROM documents d JOIN chunks c ON c.document = d.id "
-    "WHERE d.scope = ? AND d.type IN (SELECT value FROM json_each(?)))"
-)
 
 Rows = list[Any]
-# Chunk, score, document, and 1 if the passage is its whole document. A plain tuple: hundreds are handled for each question.
-ScoredPassage = tuple[int, float, int, int]
+Terms = Sequence[tuple[str, float]]  # words, each with its weight
 
 
 def search_terms(cache: DocumentCache, scopes: Sequence[int], question: ParsedQuestion) -> WordCounts:
@@ -57,80 +53,112 @@ def _frequency(cache: DocumentCache, scopes: Sequence[int], stem: str) -> int:
 
 
 def rank_by_words(
-    cache: DocumentCache, scopes: Sequence[int], words: WordCounts, pool: int, types: Sequence[str] = ()
+    cache: DocumentCache,
+    scopes: Sequence[int],
+    question: ParsedQuestion,
+    words: WordCounts,
+    pool: int,
+    only: DocumentFilter = EVERYTHING,
 ) -> dict[int, float]:
-    """Returns the best passages for some words: the score is BM25 of the passage plus BM25 of the document around it.
-
-    If a document has a single passage, the two are the same, and the score of the passage counts twice.
-    """
+    """Returns the best passages for some words of a question, with their scores."""
     if not words:
         return {}
-    # Repetitions matter only to FTS5's own score. With several tables that score is replaced below, which adds them itself.
-    query_words = words if len(scopes) == 1 else _without_counts(words)
-    best = {scope: _best_passages(cache, scope, query_words, pool, types) for scope in scopes}
-    around = {scope: list({document for _, _, document, alone in found if not alone}) for scope, found in best.items()}
-    passages = [each for found in best.values() for each in found]
-    if len(scopes) > 1:
-        scores = _joint_scores(cache, "words", words, {scope: [chunk for chunk, *_ in found] for scope, found in best.items()})
-        rescored = [(chunk, scores[chunk], document, alone) for chunk, _, document, alone in passages]
-        passages = sorted(rescored, key=lambda passage: (-passage[1], passage[0]))[:pool]
-    found_all = len(passages) < pool and not types
-    document_scores = _document_scores(cache, words, around, found_all=found_all) if any(around.values()) else {}
-    return {chunk: score + (score if alone else document_scores.get(document, 0.0)) for chunk, score, document, alone in passages}
+    terms = [(word, ASIDE_WEIGHT if word in question.asides else 1.0) for word, _ in words]
+    terms += [(word, SYNONYM_WEIGHT) for word in question.synonyms]
+    found = {scope: _best_passages(cache, scope, terms, pool, only) for scope in scopes}
+    best = {scope: rows[: _cut(rows)] for scope, rows in found.items() if rows}
+    scores = _scores(cache, question, terms, {scope: [chunk for chunk, _ in rows] for scope, rows in best.items()})
+    # The rest follow behind, in the order and at the distance of FTS5's scores.
+    for scope, leading in best.items():
+        last, last_score = leading[-1][1], min(scores[chunk] for chunk, _ in leading)
+        scores |= {chunk: last_score * score / last if last else 0.0 for chunk, score in found[scope][len(leading) :]}
+    if len(scores) <= pool:
+        return scores
+    return dict(sorted(scores.items(), key=lambda each: (-each[1], each[0]))[:pool])
 
 
-def _without_counts(words: WordCounts) -> WordCounts:
-    return tuple((word, 1) for word, _ in words)
+def _cut(rows: Sequence[tuple[int, float]]) -> int:
+    """Returns how many of the best passages of a table are scored again.
+
+    >>> _cut([(number, 1.0) for number in range(99)]), _cut([(number, 1 / (number + 1)) for number in range(99)])
+    (99, 60)
+    """
+    if len(rows) <= RESCORED:
+        return len(rows)
+    least = round(rows[RESCORED - 1][1], 9)
+    return sum(round(score, 9) >= least for _, score in rows)
 
 
-def _best_passages(cache: DocumentCache, scope: int, words: WordCounts, limit: int, types: Sequence[str]) -> list[ScoredPassage]:
-    """Returns the best passages of one scope."""
+def _best_passages(
+    cache: DocumentCache, scope: int, terms: Terms, limit: int, only: DocumentFilter
+) -> list[tuple[int, float]]:
+    """Returns the passages of one scope that FTS5 ranks first, with its scores."""
     table = f"words_{scope}"
-    only, values = (_ONLY_TYPES, (scope, json.dumps(list(types)))) if types else ("", ())
+    condition, values = only.of_rows(scope)
     # `bm25()` and not `rank`, which is the same figure at a higher price: FTS5 would run a second statement inside the first one
-    # to sort its rows. The documents are joined outside the subquery, so they are looked up only for the rows within the limit.
+    # to sort its rows.
     sql = (
-        f"SELECT found, -score, document, alone FROM (SELECT rowid AS found, bm25({table}) AS score FROM {table} "
-        f"WHERE {table} MATCH ? {only} ORDER BY score, rowid LIMIT ?) CROSS JOIN chunks INDEXED BY chunks_in_short ON id = found"
+        f"SELECT rowid, -bm25({table}) AS score FROM {table} WHERE {table} MATCH ? {condition} ORDER BY score DESC, rowid LIMIT ?"
     )
-    rows: Rows = cache.connection.execute(sql, (any_word_query(words), *values, limit)).fetchall()
+    query = any_word_query(word for word, _ in terms)
+    rows: list[tuple[int, float]] = cache.connection.execute(sql, (query, *values, limit)).fetchall()  # type: ignore[assignment]
     return rows
 
 
-def _document_scores(
-    cache: DocumentCache, words: WordCounts, wanted: Mapping[int, Sequence[int]], *, found_all: bool
+def _scores(
+    cache: DocumentCache, question: ParsedQuestion, terms: Terms, wanted: Mapping[int, Sequence[int]]
 ) -> dict[int, float]:
-    """Returns BM25 of the wanted documents of each scope as whole texts.
+    """Returns the scores of the wanted passages of each scope, with the counts of all of these scopes together."""
+    tables = {f"words_{scope}": chunks for scope, chunks in wanted.items()}
+    row_count, average_length = _joint_size(cache, tables)
+    weights = [
+        share * term_weight(row_count, sum(_count(cache, table, f'"{word}"') for table in tables)) for word, share in terms
+    ]
+    positions = {word: at for at, (word, _) in enumerate(terms)}
+    by_stem = {cache.stem(word): at for word, at in positions.items()}
+    pairs = [
+        (by_stem[one], by_stem[other])
+        for one, other in ((cache.stem(one), cache.stem(other)) for one, other in question.neighbours)
+        if one in by_stem and other in by_stem and one != other
+    ]
+    query = any_word_query(word for word, _ in terms)
+    passages = _weighed(cache, tables, query, (average_length, json.dumps(weights), json.dumps(list(dict.fromkeys(pairs)))))
+    around = {scope: _documents_around(cache, chunks) for scope, chunks in wanted.items()}
+    wholes = {f"whole_{scope}": set(documents.values()) for scope, documents in around.items() if documents}
+    # Words are weighed as in passages: too few documents may have several passages to tell how common a word is.
+    documents = _weighed(cache, wholes, query, (_joint_size(cache, wholes)[1], json.dumps(weights), "[]"))
+    document_of = {chunk: document for each in around.values() for chunk, document in each.items()}
+    # A passage that is its whole document counts for both.
+    return {
+        chunk: score + DOCUMENT_WEIGHT * documents.get(document_of.get(chunk, 0), score) for chunk, score in passages.items()
+    }
 
-    Only of these, because scoring a row costs more than matching it. If the search found every passage with any of the words
-    (`found_all`), no other document matches, and the filter is not needed.
-    """
-    if len(wanted) > 1:
-        return _joint_scores(cache, "whole", words, wanted)
-    ((scope, documents),) = wanted.items()
-    table = f"whole_{scope}"
-    only, values = ("", ()) if found_all else (_ONLY_ROWS, (str(documents),))
-    sql = f"SELECT rowid, -bm25({table}) FROM {table} WHERE {table} MATCH ? {only}"
-    rows: Rows = cache.connection.execute(sql, (any_word_query(words), *values)).fetchall()
+
+def _weighed(
+    cache: DocumentCache, tables: Mapping[str, Collection[int]], query: str, values: tuple[float, str, str]
+) -> dict[int, float]:
+    """Returns the scores of some rows of each table."""
+    scores: dict[int, float] = {}
+    for table, rows in tables.items():
+        sql = f"SELECT rowid, weighed({table}, ?, ?, ?) FROM {table} WHERE {table} MATCH ? {_ONLY_ROWS}"
+        scores.update(cache.connection.execute(sql, (*values, query, str(list(rows)))))
+    return scores
+
+
+def _documents_around(cache: DocumentCache, chunks: Sequence[int]) -> dict[int, int]:
+    """Returns the documents of those passages that are not all of their document."""
+    sql = (
+        "SELECT c.id, c.document FROM chunks c INDEXED BY chunks_in_short CROSS JOIN documents d ON d.id = c.document "
+        "WHERE c.id IN (SELECT value FROM json_each(?)) AND d.chunks > 1"
+    )
+    rows: Rows = cache.connection.execute(sql, (str(list(chunks)),)).fetchall()
     return dict(rows)
 
 
-def _joint_scores(cache: DocumentCache, kind: str, words: WordCounts, wanted: Mapping[int, Sequence[int]]) -> dict[int, float]:
-    """Returns BM25 of the wanted rows of each scope, with the counts of all scopes together."""
-    tables = {f"{kind}_{scope}": numbers for scope, numbers in wanted.items()}
-    sizes = {table: _table_size(cache, table) for table in tables}
-    row_count, word_count = (sum(each) for each in zip(*sizes.values(), strict=True))
-    weights = [
-        times * term_weight(row_count, sum(_count(cache, table, f'"{word}"') for table, (rows, _) in sizes.items() if rows))
-        for word, times in words
-    ]  # fmt: skip
-    average_length, query = word_count / row_count if row_count else 1.0, any_word_query(_without_counts(words))
-    scores: dict[int, float] = {}
-    for table, numbers in tables.items():
-        sql = f"SELECT rowid, weighed({table}, ?, ?) FROM {table} WHERE {table} MATCH ? {_ONLY_ROWS}"
-        values = (average_length, json.dumps(weights), query, str(list(numbers)))
-        scores.update(cache.connection.execute(sql, values) if numbers else ())
-    return scores
+def _joint_size(cache: DocumentCache, tables: Iterable[str]) -> tuple[int, float]:
+    """Returns how many rows some full-text tables have together, and the average number of words in a row."""
+    rows, words = (sum(each) for each in zip((0, 0), *(_table_size(cache, table) for table in tables), strict=True))
+    return rows, words / rows if rows else 1.0
 
 
 def _table_size(cache: DocumentCache, table: str) -> tuple[int, int]:
@@ -167,45 +195,54 @@ def _count(cache: DocumentCache, table: str, query: str) -> int:
     return int(rows[0][0])
 
 
-def find_exact(
+def find_named(
     cache: DocumentCache,
     scopes: Sequence[int],
     question: ParsedQuestion,
-    words: WordCounts = (),
-    found: Collection[int] = (),
-) -> tuple[tuple[int, ...], ...]:
-    """Returns the passages that contain each name, code or phrase of a question.
+    found: Collection[int],
+    only: DocumentFilter = EVERYTHING,
+) -> tuple[frozenset[int], ...]:
+    """Returns, for each thing that a question names, the passages that have it; nothing for a question with many names.
 
-    Parts that too many passages contain are left out, because they single out none. Returns nothing for a question with many
-    names. `found` are the passages that `words` found: if they are few they are all there are, and are read instead of searched.
+    `found` are the passages that its words found. If a name is too common to look at every passage with it, only these are.
     """
-    if not question.exact or len(question.exact) > MAX_EXACT_PARTS:
+    if not question.names or len(question.names) > MAX_NAMES:
         return ()
-    searched = {word for word, _ in words} if 0 < len(found) <= MAX_SCANNED_PASSAGES else set()
-    matches: list[tuple[int, ...]] = []
-    for part in question.exact:
-        rows = _passage_texts(cache, found) if searched & set(split_words(part)) else _phrase_matches(cache, scopes, part)
-        # The full-text table knows words only: punctuation and word borders are checked here.
-        matches.append(tuple(chunk for chunk, headings, text in rows if contains_exactly(f"{headings}\n{text}", part)))
-    return tuple(chunks for chunks in matches if 0 < len(chunks) <= MAX_EXACT_PASSAGES)
+    named = [_with_name(cache, scopes, name, found, only) for name in question.names]
+    beside = {word for word, _ in question.words}.difference(*(split_words(name.text) for name in question.names))
+    # Of so long a text only some words are searched for. It is a description, and its names count like its other words.
+    if len(beside) > MAX_WORDS:
+        return ()
+    most = MAX_RARE if len(beside) > MAX_WORDS_BESIDE else None
+    return tuple(chunks for chunks in named if chunks and (most is None or len(chunks) <= most))
 
 
-def _passage_texts(cache: DocumentCache, chunks: Collection[int]) -> Rows:
-    sql = "SELECT id, headings, text FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
-    return cache.connection.execute(sql, (str(list(chunks)),)).fetchall()
-
-
-def _phrase_matches(cache: DocumentCache, scopes: Sequence[int], part: str) -> Rows:
-    """Returns the passages with the words of an exact part one after the other; none if there are too many."""
-    matches: Rows = []
-    for scope in scopes:
+def _with_name(
+    cache: DocumentCache, scopes: Sequence[int], name: Name, found: Collection[int], only: DocumentFilter
+) -> frozenset[int]:
+    query = " OR ".join(dict.fromkeys(f'"{words}"' for part in _phrases(name) if (words := " ".join(split_words(part)))))
+    condition, values = only.of_documents()
+    columns = "SELECT c.id, d.path, c.headings, c.text"
+    rows: Rows = []
+    for scope in scopes if query else ():
         table = f"words_{scope}"
         sql = (
-            f"SELECT id, headings, text FROM (SELECT rowid AS found FROM {table} WHERE {table} MATCH ? "
-            f"LIMIT {MAX_PHRASE_MATCHES}) CROSS JOIN chunks ON id = found"
+            f"{columns} FROM (SELECT rowid AS found FROM {table} WHERE {table} MATCH ? LIMIT {MAX_NAMED}) "
+            f"CROSS JOIN chunks c ON c.id = found CROSS JOIN documents d ON d.id = c.document {condition}"
         )
-        rows: Rows = cache.connection.execute(sql, (phrase_query(part),)).fetchall()
-        if len(rows) == MAX_PHRASE_MATCHES:
-            return []
-        matches += rows
-    return matches
+        some: Rows = cache.connection.execute(sql, (query, *values)).fetchall()
+        if len(some) == MAX_NAMED:
+            sql = (
+                f"{columns} FROM chunks c CROSS JOIN documents d ON d.id = c.document "
+                "WHERE c.id IN (SELECT value FROM json_each(?))"
+            )
+            rows = cache.connection.execute(sql, (str(list(found)),)).fetchall()
+            break
+        rows += some
+    # The full-text table knows words only: punctuation, capitals and word borders are checked here.
+    return frozenset(chunk for chunk, path, *texts in rows if name.is_in("\n".join(texts)) or name.is_in_path(path))
+
+
+def _phrases(name: Name) -> tuple[str, ...]:
+    """Returns what is searched for a name: a file is also found by its name without the ending, as the index has it."""
+    return (name.text, name.text.rpartition(".")[0]) if name.is_file else name.spellings

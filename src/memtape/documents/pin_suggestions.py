@@ -21,7 +21,7 @@ from memtape.core.value_class import dataclass
 from memtape.documents.chunks import sections
 from memtape.documents.citations import lines_of
 from memtape.documents.pinned_rules import section_lines
-from memtape.documents.sources import FileEntry, SkippedFile
+from memtape.documents.sources import FileEntry
 from memtape.documents.text_files import read_text_file
 
 MAX_SUGGESTIONS, MAX_OF_ONE_FILE = 10, 3
@@ -58,7 +58,7 @@ def likely_rules(entries: Sequence[FileEntry]) -> list[PinSuggestion]:
     """Returns what looks most like rules among these files, the most binding first; of one file at most three sections."""
     found: list[PinSuggestion] = []
     for entry in entries[:MAX_FILES_READ]:
-        if entry.size <= MAX_BYTES and not isinstance(text := read_text_file(entry), SkippedFile):
+        if entry.size <= MAX_BYTES and isinstance(text := read_text_file(entry), str):
             found += suggest_in(entry.path, text)
     # Rules are kept near the top of a workspace; a thousand skill files below it have rules of their own.
     found.sort(key=lambda each: (len(PurePosixPath(each.path).parts), -each.binding, each.path, each.start_line))

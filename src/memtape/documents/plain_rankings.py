@@ -18,10 +18,12 @@ from typing import Any, NamedTuple, Protocol
 
 import apsw
 
-from memtape.documents.bm25 import K1, B
 from memtape.documents.cache import TOKENIZER
 from memtape.documents.index import DocumentIndex
 from memtape.documents.question import STOP_WORDS, split_words
+
+# The constants that most engines use.
+K1, B = 1.2, 0.75
 
 
 class IndexedPassage(NamedTuple):

@@ -2,15 +2,16 @@
 
 Words are joined by OR and ranked by BM25, so a question needs no syntax. Words that every text has are dropped. Of a long
 question the 16 rarest words are used; a word that occurs twice counts as half as common, because a question repeats its subject.
-What looks like a ticker, a rule id or an error code, and what is in quotation marks, is also searched for exactly.
+What names one thing, and what is in quotation marks, is also searched for as such (`names`). No word of a question is replaced;
+what people write instead of "stop using" is added with a low weight.
 
 Chinese, Japanese and Korean have no spaces: runs of their characters are indexed and searched as pairs.
 
 >>> question = parse_question('Why did we stop trading XAUUSD after "slippage too high" and ERR-4031?')
 >>> [word for word, _ in question.words]
 ['stop', 'trading', 'xauusd', 'slippage', 'high', 'err', '4031']
->>> question.exact
-('slippage too high', 'XAUUSD', 'ERR-4031')
+>>> [name.text for name in question.names]
+['slippage too high', 'XAUUSD', 'ERR-4031']
 >>> parse_question("黄金突破").words
 (('黄金', 1), ('金突', 1), ('突破', 1))
 """
@@ -19,9 +20,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 
 from memtape.core.value_class import dataclass
+from memtape.documents.names import Name, find_names
 
 MAX_WORDS = 16  # of a question, that are searched for
 MIN_PAIRS = 4  # of these, reserved for character pairs if a question has both words and characters without spaces
@@ -37,11 +40,9 @@ STOP_WORDS = frozenset(re.findall(r"\w+", """
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9d"
 _WORD = re.compile(r"[^\W_]+")
 _RUN = re.compile(f"[{CJK}\U00020000-\U0002fa1f]+")
-_QUOTED = re.compile(r'"([^"\n]{2,120})"|“([^”\n]{2,120})”|「([^」\n]{1,60})」')
-_CODE = re.compile(r"(?<![\w$])\$?[A-Za-z0-9]+(?:[-_./:#=^][A-Za-z0-9]+)*(?!\w)")
-_END_PHRASE = re.compile(r"\b(?:stop(?:ped)?|quit|ceased?|g[ai]ve up)\s+(?:using|running|doing)\b", re.IGNORECASE)
-# "Why did we stop using X" is recorded as "dropped X" or "disabled X"; the word "stop" would find stop orders instead.
-END_WORDS = " drop disable "
+# "Why did we stop using X" is often recorded as "dropped X" or "disabled X".
+END_WORDS = ("drop", "disable")
+_ENDED_USE = re.compile(r"\b(?:stop(?:ped)?|quit|ceased?|g[ai]ve up)\s+(?:using|running|doing|trading)\b", re.IGNORECASE)
 _YEAR = re.compile(r"[a-z]{1,3}((?:19|20)\d\d)")  # FY2018 is also searched for as 2018
 
 WordCounts = tuple[tuple[str, int], ...]  # words, each with how often it occurs in the question
@@ -49,10 +50,13 @@ WordCounts = tuple[tuple[str, int], ...]  # words, each with how often it occurs
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuestion:
-    """A question as words and exact parts."""
+    """A question as words and the things that it names."""
 
     words: WordCounts  # in lower case
-    exact: tuple[str, ...]  # phrases and codes, as written
+    names: tuple[Name, ...] = ()
+    synonyms: tuple[str, ...] = ()  # that count for less than the words
+    asides: frozenset[str] = frozenset()  # of the words, those that say what happened to the subject: they count for less too
+    neighbours: tuple[tuple[str, str], ...] = ()  # words that follow each other
 
     @property
     def is_empty(self) -> bool:
@@ -60,28 +64,32 @@ class ParsedQuestion:
 
     @property
     def only_names(self) -> bool:
-        """True if the question consists only of parts that must match exactly.
+        """True if the question consists only of names.
 
         >>> parse_question("R-17").only_names, parse_question("who broke R-17?").only_names
         (True, False)
         """
-        return {word for word, _ in self.words} <= {word for part in self.exact for word in split_words(part)}
+        return {word for word, _ in self.words} <= {word for name in self.names for word in split_words(name.text)}
 
 
 def parse_question(question: str) -> ParsedQuestion:
-    """Splits a question into words and exact parts. Stop words count only if there are no others.
+    """Splits a question into words and names. Stop words count only if there are no others.
 
-    >>> [word for word, _ in parse_question("Why did we stop using the trend filter?").words]
-    ['drop', 'disable', 'trend', 'filter']
+    >>> asked = parse_question("Why did we stop using the trend filter?")
+    >>> [word for word, _ in asked.words], asked.synonyms, asked.neighbours[-1]
+    (['stop', 'using', 'trend', 'filter'], ('drop', 'disable'), ('trend', 'filter'))
     """
     question = question.replace("\x00", " ")
-    all_words = list(split_words(_END_PHRASE.sub(END_WORDS, question)))
+    all_words = list(split_words(question))
     words = [word for word in all_words if word not in STOP_WORDS] or all_words
+    neighbours = tuple(dict.fromkeys((one, other) for one, other in pairwise(words) if one != other))
     words += [year for word in words for year in _YEAR.findall(word) if _YEAR.fullmatch(word)]
-    phrases = [" ".join(next(part for part in match if part).split()) for match in _QUOTED.findall(question)]
-    codes = [code for code in _CODE.findall(question) if is_code(code)]
-    exact = tuple(dict.fromkeys(part for part in (*phrases, *codes) if _WORD.search(part)))
-    return ParsedQuestion(tuple((word, min(count, MAX_REPEATS)) for word, count in Counter(words).items()), exact)
+    ended = frozenset(word for phrase in _ENDED_USE.findall(question) for word in split_words(phrase))
+    synonyms = tuple(word for word in END_WORDS if word not in words) if ended else ()
+    # Unless they are all that is asked about: "what did we stop doing?"
+    asides = ended if not ended.issuperset(words) else frozenset[str]()
+    counts = tuple((word, min(count, MAX_REPEATS)) for word, count in Counter(words).items())
+    return ParsedQuestion(counts, find_names(question), synonyms, asides, neighbours)
 
 
 def split_words(text: str) -> Iterator[str]:
@@ -127,25 +135,6 @@ def pair_text(text: str) -> str:
     )
 
 
-def is_code(word: str) -> bool:
-    """Returns True if a word is the name of one thing: a ticker, an id, a code.
-
-    >>> [is_code(word) for word in ("BTC", "R-17", "ERR_4031", "10004", "$tsla", "EUR/USD", "order_rejected", "BRK.B")]
-    [True, True, True, True, True, True, True, True]
-    >>> [is_code(word) for word in ("I", "stop", "Gold", "12", "buy/sell", "e.g")]
-    [False, False, False, False, False, False]
-    """
-    bare = word.removeprefix("$")
-    letters = any(sign.isalpha() for sign in bare)
-    if word != bare and letters:
-        return True
-    if any(sign.isdigit() for sign in bare):
-        return letters or len(re.sub(r"\D", "", bare)) >= 4
-    if bare.upper() == bare:
-        return len(bare) >= 2
-    return "_" in bare
-
-
 def choose_words(question: ParsedQuestion, stem: Callable[[str], str], frequency: Callable[[str], int]) -> WordCounts:
     """Returns the words to search for; words with the same stem count as one. Calls `frequency` only if there are too many.
 
@@ -169,30 +158,10 @@ def choose_words(question: ParsedQuestion, stem: Callable[[str], str], frequency
     return tuple(by_stem[stemmed] for stemmed in (*words, *pairs[: MAX_WORDS - len(words)]))
 
 
-def any_word_query(words: WordCounts) -> str:
-    """Returns an FTS5 query for any of the words, each as often as it occurs in the question.
+def any_word_query(words: Iterable[str]) -> str:
+    """Returns an FTS5 query for any of the words.
 
-    >>> any_word_query((("stop", 2), ("loss", 1)))
-    '"stop" OR "stop" OR "loss"'
+    >>> any_word_query(("stop", "loss"))
+    '"stop" OR "loss"'
     """
-    return " OR ".join(f'"{word}"' for word, count in words for _ in range(count))
-
-
-def phrase_query(exact: str) -> str:
-    """Returns an FTS5 query for an exact part: its words one after the other.
-
-    >>> phrase_query("ERR-4031")
-    '"err 4031"'
-    """
-    return f'"{" ".join(split_words(exact))}"'
-
-
-def contains_exactly(text: str, exact: str) -> bool:
-    """Returns True if a text contains an exact part: the same letters apart from case and spacing, not inside a longer word.
-
-    >>> (contains_exactly("rule R-17 applies", "r-17"), contains_exactly("rule R-171 applies", "R-17"),
-    ...  contains_exactly("stop too\\n  tight", "stop too tight"))
-    (True, False, True)
-    """
-    wanted = r"\s+".join(re.escape(part) for part in exact.lower().removeprefix("$").split())
-    return re.search(rf"(?<![^\W_]){wanted}(?![^\W_])", text.lower()) is not None
+    return " OR ".join(f'"{word}"' for word in words)

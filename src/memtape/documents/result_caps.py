@@ -1,13 +1,11 @@
 """Which of the ranked passages become results: places are given one by one, so the first k never depend on the limit.
 
-The best passage takes the first place. Passages that match exactly (a ticker, a rule id, an error code, a phrase that hardly any
-other passage has) get up to two of the first three places, if they are not there anyway: a question that names a thing wants it.
-If the question names things and asks nothing else, they come first. One document from outside may hold at most 40 % of any first
-places. Transcripts and pages of decisions, of which there are many, give way to other documents while there are any.
+One document from outside may hold at most 40 % of any first places. Transcripts and pages of decisions, of which there are many,
+give way to other documents while there are any.
 
->>> ranked = [PassageCandidate(number, path, "note", 3) for number, path in enumerate("abcd")]
->>> [each.path for each in pick_results(ranked, 4, reserved=[ranked[3]])]
-['a', 'b', 'd', 'c']
+>>> ranked = [PassageCandidate(number, path, "note", 4) for number, path in enumerate("aab")]
+>>> [each.chunk for each in pick_results(ranked, 3)]
+[0, 2]
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ from memtape.core.recall.ranking import may_hold
 from memtape.core.value_class import dataclass
 
 EXTERNAL_TIER = 4  # texts from outside
-OPEN_PLACES, RESERVED_PLACES = 1, 2  # how the first three places are divided
 BULK_TYPES = ("trace", "transcript")  # types that grow with every decision and run
 
 
@@ -34,6 +31,7 @@ class PassageCandidate(NamedTuple):
     tier: int
     start: int = 0
     scope: int = 0
+    dated: int = 0  # nanoseconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +48,9 @@ class ResultCaps:
         return min(self.document.get(tier, 1.0), self.type.get(candidate.type, 1.0), self.author.get(tier, 1.0)) >= 1
 
 
-def pick_results(
-    ranked: Sequence[PassageCandidate],
-    limit: int,
-    *,
-    reserved: Sequence[PassageCandidate] = (),
-    caps: ResultCaps | None = None,
-    names_only: bool = False,
-) -> list[PassageCandidate]:
-    """Returns the results in order.
-
-    `ranked` and `reserved` (what matched exactly) are best first. `names_only`: the question names things and asks nothing else.
-    """
-    caps = caps or ResultCaps()
-    # Exact matches that are among the first three anyway keep their rank; the others are moved to the end of the first three.
-    moved_up = [each for each in reserved[:RESERVED_PLACES] if each not in ranked[: OPEN_PLACES + RESERVED_PLACES]]
-    first = list(reserved) if names_only else [*ranked[: OPEN_PLACES + RESERVED_PLACES - len(moved_up)], *moved_up]
-    already_first = set(first)
-    waiting = [*first, *(each for each in ranked if each not in already_first)]
+def pick_results(ranked: Sequence[PassageCandidate], limit: int, *, caps: ResultCaps | None = None) -> list[PassageCandidate]:
+    """Returns the results in order; `ranked` is best first."""
+    caps, waiting = caps or ResultCaps(), list(ranked)
     # The common case: no passage in reach is subject to a cap, so the order stays as it is.
     if all(caps.is_uncapped(each) for each in waiting[:limit]):
         return waiting[:limit]

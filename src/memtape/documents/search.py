@@ -1,8 +1,9 @@
 """Document search: by words, by meaning, and by exact names; each hit with its lines.
 
-Two slots. `sqlite_fts` ranks passages by BM25 of the passage plus BM25 of the whole document. `hybrid_embeddings` adds the
-similarity of vectors: ½ · BM25 (as a share of the best) + ½ · cosine, or reciprocal ranks. Tickers, ids, codes and phrases in
-quotation marks are an arm of their own with reserved places.
+Two slots. `sqlite_fts` ranks passages by BM25 and by how near the words of the question are to each other. `hybrid_embeddings`
+adds the similarity of vectors: ½ · BM25 (as a share of the best) + ½ · cosine, or reciprocal ranks. Passages that have what the
+question names (a rule, an id, a ticker, a file, a quoted phrase) come before those that have not. Of nearly identical passages
+one takes a place; the others follow behind all that are different.
 
 A model answers once every passage has had a vector of it; until then the earlier model answers, if it is available. Passages
 written since then have no vector yet and rank by their words. If no model can answer, or the embedder fails, words answer alone.
@@ -26,16 +27,21 @@ answer, and the first three of ten hits are the first three of fifty.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from memtape.core.value_class import dataclass
 from memtape.documents import lexical
+from memtape.documents.age_decay import AgeDecay
 from memtape.documents.answering_model import AnsweringModel, EmbedderById, choose_model, is_ready_in_all, passages_have
 from memtape.documents.cache import SHARED_SCOPE, DocumentCache
+from memtape.documents.filters import EVERYTHING, DocumentFilter, choose_documents
 from memtape.documents.fusion import FUSIONS, Arm, ArmScores, Fusion, arm_weights, explain_scores, fuse_scores
 from memtape.documents.index import DocumentIndex
 from memtape.documents.question import ParsedQuestion, parse_question
+from memtape.documents.repeats import MIN_SHARED, split_repeats
 from memtape.documents.result_caps import BULK_TYPES, PassageCandidate, ResultCaps, pick_results
 from memtape.documents.slots import SLOTS, Slot
 from memtape.documents.snippets import snippet
@@ -92,15 +98,15 @@ class _PassageText(NamedTuple):
 def search_index(
     index: DocumentIndex, question: str, *, owner: str, agent: str, slot: Slot = "sqlite_fts", embedder: Embedder | None = None,
     previous: EmbedderById | None = None, limit: int = 10, minimum: float = 0.0, fusion: Fusion = "weighted",
-    caps: ResultCaps | None = None, types: Sequence[str] = (),
+    caps: ResultCaps | None = None, types: Sequence[str] = (), only: DocumentFilter | None = None, decay: AgeDecay | None = None,
 ) -> SearchResult:  # fmt: skip
     """Searches an agent's documents and those shared with it.
 
     `previous` returns the embedder of another model's id, which answers while the vectors of `embedder` are being made.
-    `minimum` is the least score of a hit; `types` restricts the search to some types of documents.
+    `minimum` is the least score of a hit; `types` or `only` restricts the search to some documents.
     """
     _check_arguments(slot, fusion, limit)
-    parsed = parse_question(question)
+    parsed, only = parse_question(question), only or choose_documents(types=types)
     if parsed.is_empty:
         return SearchResult((), slot)
     model = choose_model(index, owner, agent, question, embedder, previous) if slot == "hybrid_embeddings" else AnsweringModel()
@@ -109,8 +115,8 @@ def search_index(
         # The model was chosen in an earlier transaction: another process may have dropped its vectors since.
         if model.embedder and not is_ready_in_all(index.cache, scopes, model.embedder):
             model = AnsweringModel(note=f"the vectors of {model.embedder.id} were dropped meanwhile: found by words alone")
-        scores, missing = _score_candidates(index, list(scopes), parsed, model, types)
-        hits = _choose_hits(index.cache, scopes, scores, parsed, fusion, limit, minimum, caps or ResultCaps(), types)
+        scores, missing = _score_candidates(index, list(scopes), parsed, model, only)
+        hits = _choose_hits(index.cache, scopes, scores, parsed, fusion, limit, minimum, caps or ResultCaps(), decay)
     return _result(hits, model, embedder, missing)
 
 
@@ -137,28 +143,28 @@ def _result(hits: tuple[SearchHit, ...], model: AnsweringModel, wanted: Embedder
 
 
 def _score_candidates(
-    index: DocumentIndex, scopes: Sequence[int], question: ParsedQuestion, model: AnsweringModel, types: Sequence[str]
+    index: DocumentIndex, scopes: Sequence[int], question: ParsedQuestion, model: AnsweringModel, only: DocumentFilter
 ) -> tuple[ArmScores, int]:
     """Returns the scores of each arm, and how many passages have no vector of the answering model."""
     cache = index.cache
     words = lexical.search_terms(cache, scopes, question)
-    word_scores = lexical.rank_by_words(cache, scopes, words, POOL_SIZE, types)
+    word_scores = lexical.rank_by_words(cache, scopes, question, words, POOL_SIZE, only)
     # A full pool may consist of decisions and transcripts alone, and the caps could then choose nothing else. So each arm whose
-    # pool is full is asked a second time for the other types. Not if the question restricts the types, nor if no pool is full.
-    may_be_crowded = not types and (len(word_scores) >= POOL_SIZE or model.embedder is not None)
-    other_types = _types_beside_bulk(cache, scopes) if may_be_crowded else ()
-    if other_types and len(word_scores) >= POOL_SIZE:
-        word_scores |= lexical.rank_by_words(cache, scopes, words, POOL_SIZE, other_types)
-    exact = lexical.find_exact(cache, scopes, question, words, () if types else word_scores)
+    # pool is full is asked a second time for the other types. Not if the documents are restricted, nor if no pool is full.
+    may_be_crowded = only == EVERYTHING and (len(word_scores) >= POOL_SIZE or model.embedder is not None)
+    beside_bulk = choose_documents(types=_types_beside_bulk(cache, scopes)) if may_be_crowded else EVERYTHING
+    if beside_bulk != EVERYTHING and len(word_scores) >= POOL_SIZE:
+        word_scores |= lexical.rank_by_words(cache, scopes, question, words, POOL_SIZE, beside_bulk)
+    named = lexical.find_named(cache, scopes, question, word_scores, only)
     if model.embedder is None:
-        return ArmScores(word_scores, {}, exact), 0
+        return ArmScores(word_scores, {}, named), 0
     # What the other arms found needs its similarity too, near or not: a fused score takes both into account.
-    found = set(word_scores).union(*exact)
-    similarity, missing = index.nearest(scopes, model.embedder, model.vector, POOL_SIZE, found, types)
-    if other_types and len(similarity) >= POOL_SIZE:
-        similarity |= index.nearest(scopes, model.embedder, model.vector, POOL_SIZE, found, other_types)[0]
+    found = set(word_scores).union(*named)
+    similarity, missing = index.nearest(scopes, model.embedder, model.vector, POOL_SIZE, found, only)
+    if beside_bulk != EVERYTHING and len(similarity) >= POOL_SIZE:
+        similarity |= index.nearest(scopes, model.embedder, model.vector, POOL_SIZE, found, beside_bulk)[0]
     without_vector = frozenset(found - similarity.keys()) if missing else frozenset[int]()
-    return ArmScores(word_scores, similarity, exact, arm_weights(model.embedder), without_vector), missing
+    return ArmScores(word_scores, similarity, named, arm_weights(model.embedder), without_vector), missing
 
 
 def _types_beside_bulk(cache: DocumentCache, scopes: Sequence[int]) -> tuple[str, ...]:
@@ -181,30 +187,33 @@ def _types_beside_bulk(cache: DocumentCache, scopes: Sequence[int]) -> tuple[str
 
 def _choose_hits(
     cache: DocumentCache, scopes: Mapping[int, str], scores: ArmScores, question: ParsedQuestion, fusion: Fusion, limit: int,
-    minimum: float, caps: ResultCaps, types: Sequence[str],
+    minimum: float, caps: ResultCaps, decay: AgeDecay | None,
 ) -> tuple[SearchHit, ...]:  # fmt: skip
     """Fuses the scores and returns the hits in order."""
     total = fuse_scores(scores, fusion)
+    if decay is not None:
+        total = {each.chunk: total[each.chunk] * decay.share(each.type, each.dated) for each in _candidates(cache, set(total))}
     wanted = {chunk: score for chunk, score in total.items() if score >= minimum} if minimum > 0 else total
+    names_in = Counter(chunk for chunks in scores.exact for chunk in chunks)
+    # How many of the named things a passage has, then its score.
+    ranks = {chunk: (0, round(score, 9)) for chunk, score in wanted.items()}
+    ranks |= {chunk: (count, round(total.get(chunk, 0.0), 9)) for chunk, count in names_in.items()}
 
-    def order(each: PassageCandidate) -> tuple[float, str, str, int]:
-        return -round(total.get(each.chunk, 0.0), 9), each.path, scopes[each.scope], each.start
+    def order(each: PassageCandidate) -> tuple[int, float, str, str, int]:
+        names, score = ranks[each.chunk]
+        return -names, -score, each.path, scopes[each.scope], each.start
 
     def choose(chunks: Collection[int]) -> tuple[list[PassageCandidate], bool]:
-        """Returns the chosen candidates, and True if no candidate is subject to a cap."""
-        candidates = _candidates(cache, set(chunks).union(*scores.exact), types)
-        exact = [sorted((candidates[chunk] for chunk in part if chunk in candidates), key=order) for part in scores.exact]
-        ranked = sorted(candidates.values(), key=order)
-        uncapped = all(caps.is_uncapped(each) for each in ranked)
-        chosen = pick_results(ranked, limit, reserved=_interleave(exact), caps=caps, names_only=question.only_names)
-        return chosen, uncapped
+        """Returns the chosen candidates, and True if no other candidate could have taken a place."""
+        ranked, repeated = _fold_repeats(cache, sorted(_candidates(cache, set(chunks)), key=order), names_in)
+        return pick_results(ranked, limit, caps=caps), not repeated and all(map(caps.is_uncapped, ranked))
 
-    # Looking up a candidate costs a row. A few more than the limit are enough unless a cap moves one of them down: then all are
-    # looked up, because those further down may move up.
-    leading = _leading(wanted, limit + EXTRA_CANDIDATES)
+    # Looking up a candidate costs a row. A few more than the limit are enough unless one of them moves down: then all are looked
+    # up, because those further down may move up.
+    leading = _leading(ranks, limit + EXTRA_CANDIDATES)
     chosen, settled = choose(leading)
-    if not settled and len(leading) < len(wanted):
-        chosen, _ = choose(wanted)
+    if not settled and len(leading) < len(ranks):
+        chosen, _ = choose(ranks)
     explain, texts = explain_scores(scores), _passage_texts(cache, chosen)
     hits = []
     for each in chosen:
@@ -214,33 +223,53 @@ def _choose_hits(
     return tuple(hits)
 
 
-def _leading(scores: Mapping[int, float], count: int) -> Collection[int]:
-    """Returns so many of the best chunks, and those that score the same as the last of them.
+def _leading(ranks: Mapping[int, tuple[int, float]], count: int) -> Collection[int]:
+    """Returns so many of the best chunks, and those that rank the same as the last of them.
 
-    >>> _leading({1: 0.5, 2: 0.9, 3: 0.5, 4: 0.1}, 2)
-    [1, 2, 3]
+    >>> _leading({1: (0, 0.5), 2: (0, 0.9), 3: (0, 0.5), 4: (1, 0.1)}, 3)
+    [1, 2, 3, 4]
     """
-    if len(scores) <= count:
-        return scores
-    least = sorted(scores.values(), reverse=True)[count - 1]
-    return [chunk for chunk, score in scores.items() if score >= least]
+    if len(ranks) <= count:
+        return ranks
+    least = sorted(ranks.values(), reverse=True)[count - 1]
+    return [chunk for chunk, rank in ranks.items() if rank >= least]
 
 
-def _candidates(cache: DocumentCache, chunks: set[int], types: Sequence[str]) -> dict[int, PassageCandidate]:
+def _candidates(cache: DocumentCache, chunks: set[int]) -> list[PassageCandidate]:
     """Returns chunks with what is known of their documents."""
     sql = (
-        "SELECT c.id, d.path, d.type, d.tier, c.start, c.scope FROM chunks c INDEXED BY chunks_in_short "
+        "SELECT c.id, d.path, d.type, d.tier, c.start, c.scope, d.dated FROM chunks c INDEXED BY chunks_in_short "
         "CROSS JOIN documents d INDEXED BY documents_in_short ON d.id = c.document "
         "WHERE c.id IN (SELECT value FROM json_each(?))"
     )
     rows: list[Any] = cache.connection.execute(sql, (str(list(chunks)),)).fetchall()
-    return {row[0]: PassageCandidate._make(row) for row in rows if not types or row[2] in types}
+    return [PassageCandidate._make(row) for row in rows]
 
 
-def _interleave(parts: Sequence[Sequence[PassageCandidate]]) -> list[PassageCandidate]:
-    """Returns the best candidate of each exact part, then the second of each, and so on."""
-    longest = max(map(len, parts), default=0)
-    return list(dict.fromkeys(part[at] for at in range(longest) for part in parts if at < len(part)))
+def _fold_repeats(
+    cache: DocumentCache, ranked: Sequence[PassageCandidate], names_in: Mapping[int, int]
+) -> tuple[list[PassageCandidate], bool]:
+    """Moves passages that repeat a better one behind the others that have as many of the named things; True if there were any."""
+    texts = _texts(cache, [each.chunk for each in ranked])
+    result: list[PassageCandidate] = []
+    repeated = False
+    for _, group in groupby(ranked, key=lambda each: names_in[each.chunk]):
+        first, behind = split_repeats([(each, texts[each.chunk], _min_shared(each)) for each in group])
+        result += [*first, *behind]
+        repeated = repeated or bool(behind)
+    return result, repeated
+
+
+def _min_shared(candidate: PassageCandidate) -> float:
+    """Returns the share of its words that a passage has in common with one that it repeats."""
+    # The reports of two backtests differ in their figures only, and these are what they say.
+    return 1.0 if candidate.type == "report" else MIN_SHARED
+
+
+def _texts(cache: DocumentCache, chunks: Sequence[int]) -> dict[int, str]:
+    sql = "SELECT id, text FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
+    rows: list[Any] = cache.connection.execute(sql, (str(list(chunks)),)).fetchall()
+    return dict(rows)
 
 
 def _passage_texts(cache: DocumentCache, chosen: Sequence[PassageCandidate]) -> dict[int, _PassageText]:

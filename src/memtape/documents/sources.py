@@ -6,7 +6,8 @@ what a model wrote T3, what came from outside T4. A rule counts as the owner's o
 writing: `journal/SOUL.md` is a note.
 
 A walk follows no symbolic link, enters no version control, virtual environment or package folder, and lists regular files only,
-up to a size, because a workspace may hold anything. What is left out for a reason is reported.
+because a workspace may hold anything. What is left out is reported, or counted by its kind. A file of records is listed wherever
+it lies: outside of the folders of runs, decisions and reports it is indexed if it turns out to be a transcript.
 
 Not every document is a file: a source may list its documents itself, and their text is made when it is read. Paths that begin
 with `@decisions/` or `@runs/` are reserved for the pages that memtape renders from the log.
@@ -24,14 +25,14 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 
 from memtape.core.value_class import dataclass
 from memtape.errors import Invalid
 
-TEXT_SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".txt", ".rst"})
-RECORD_SUFFIXES = frozenset({".jsonl", ".json", ".ndjson"})  # indexed only in folders of runs, decisions and reports
+TEXT_SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".txt", ".rst", ".log"})
+RECORD_SUFFIXES = frozenset({".jsonl", ".json", ".ndjson"})  # in folders of runs, decisions and reports, and transcripts
 # Indexed for their metrics only, in folders of reports and if their name says that they are one.
 STATISTICS_SUFFIXES = frozenset({".csv", ".html", ".htm"})
 _STATISTICS = re.compile(r"stats|statistics|metrics|summary|tearsheet|report|quantstats|vectorbt|backtest")
@@ -46,7 +47,9 @@ LOG_PAGES = (DECISION_PAGES, RUN_PAGES)
 PAGE_TYPE, PAGE_TIER = "trace", 3
 # Problems of the whole index are stored like those of files, under these names instead of a path.
 SYNC_PROBLEM, WATCH_PROBLEM = "@sync", "@watch"
-MAX_FILE_BYTES = 4_000_000
+MAX_FILE_BYTES = 4_000_000  # larger files are read in parts
+MAX_LARGE_FILE_BYTES = 2_000_000_000
+RECORD_TYPES = ("transcript", "decision", "report")
 MAX_FILES = 200_000
 RULE_FILES = frozenset({
     "SOUL.MD", "TRADING_MANUAL.MD", "TRADING-MANUAL.MD", "MANUAL.MD", "RULES.MD", "AVOID.MD", "LIMITS.MD", "CLAUDE.MD",
@@ -101,6 +104,7 @@ class FileEntry:
     mtime_ns: int
     ctime_ns: int
     inode: int
+    if_transcript: bool = False  # it is indexed only if its content is a transcript
     # Makes the text of a document that is not a file.
     make_text: Callable[[], str | SkippedFile] | None = field(default=None, compare=False, repr=False)
 
@@ -118,6 +122,21 @@ class SkippedFile:
     problem: str
     # Nobody can tell if it is still there. What was indexed of it stays.
     inaccessible: bool = field(default=False, compare=False)
+    files: int = 1  # how many files it stands for
+    is_ordinary: bool = False  # nothing is wrong with the file: it is only counted
+
+    @property
+    def reason(self) -> str:
+        """Why it was skipped, in words that many files share.
+
+        >>> SkippedFile("a.md", "cannot be read: Permission denied").reason, SkippedFile("b.md", "not text").reason
+        ('cannot be read', 'not text')
+        >>> SkippedFile("c.md", "has 9,000,000,000 bytes: files over 2,000,000,000 are not read").reason
+        'too large'
+        """
+        if self.problem.startswith("has "):
+            return "too large"
+        return "too many files" if self.problem.startswith("more than ") else self.problem.partition(":")[0]
 
     def hides(self, path: str) -> bool:
         """Returns True if a document may still exist although the walk did not find it.
@@ -160,7 +179,7 @@ def walk(source: DocumentFolder) -> Iterator[FileEntry | SkippedFile]:
     root = source.root.absolute()
     if not root.is_dir():
         raise Invalid("dir", f"{root} is not a folder", "Name the folder of the workspace")
-    count, reserved_names = 0, Counter[str]()
+    count, reserved_names, other_kinds = 0, Counter[str](), Counter[str]()
     for entry, path in _entries(str(root), ""):
         if isinstance(entry, OSError):
             # A root that cannot be entered is not an empty workspace: without this error all of its documents would be dropped.
@@ -172,7 +191,9 @@ def walk(source: DocumentFolder) -> Iterator[FileEntry | SkippedFile]:
         kind, tier = classify_path(path)
         if source.type:
             kind, tier = source.type, source.tier or tier
-        if not _is_indexed(path, kind):
+        suffix = PurePosixPath(path).suffix.lower()
+        if suffix not in TEXT_SUFFIXES | RECORD_SUFFIXES and not (kind == "report" and _is_statistics(path)):
+            other_kinds[suffix] += entry.is_file(follow_symlinks=False)
             continue
         if shown_path.startswith(LOG_PAGES):
             reserved_names[f"{shown_path.partition('/')[0]}/"] += 1
@@ -180,11 +201,17 @@ def walk(source: DocumentFolder) -> Iterator[FileEntry | SkippedFile]:
         found = _file_entry(entry, shown_path, kind, source.tier or tier)
         if found is None:
             continue
+        if isinstance(found, FileEntry) and suffix in RECORD_SUFFIXES and kind not in RECORD_TYPES:
+            # Whatever its folder says of notes: a conversation is no rule of the owner.
+            found = replace(found, type="transcript", tier=max(found.tier, 3), if_transcript=True)
         count += 1
         if count > MAX_FILES:
             yield SkippedFile(shown_path, f"more than {MAX_FILES:,} files: this one and those after it are not indexed")
             return
         yield found
+    for suffix, files in sorted((+other_kinds).items()):
+        problem = f"no kind of text that is indexed: {suffix or 'no ending'}"
+        yield SkippedFile(f"{source.prefix}*{suffix}", problem, files=files, is_ordinary=True)
     for reserved, files in reserved_names.items():
         yield SkippedFile(reserved, f"{files:,} files named like memtape's own pages are not indexed: rename their folder")
 
@@ -193,13 +220,6 @@ def _is_statistics(path: str) -> bool:
     """Returns True if a table or page is called like a report of a backtest."""
     name = PurePosixPath(path)
     return name.suffix.lower() in STATISTICS_SUFFIXES and bool(_STATISTICS.search(name.stem.lower()))
-
-
-def _is_indexed(path: str, kind: str) -> bool:
-    suffix = PurePosixPath(path).suffix.lower()
-    if suffix in STATISTICS_SUFFIXES:
-        return kind == "report" and _is_statistics(path)
-    return suffix in TEXT_SUFFIXES or (suffix in RECORD_SUFFIXES and kind in ("transcript", "decision", "report"))
 
 
 def _entries(folder: str, path: str) -> Iterator[tuple[os.DirEntry[str] | OSError, str]]:
@@ -294,6 +314,6 @@ def _file_entry(entry: os.DirEntry[str], path: str, kind: str, tier: int) -> Fil
         return SkippedFile(path, "a symbolic link: not followed")
     if not stat.S_ISREG(status.st_mode):
         return None
-    if status.st_size > MAX_FILE_BYTES:
-        return SkippedFile(path, f"has {status.st_size:,} bytes: files over {MAX_FILE_BYTES:,} are not read")
+    if status.st_size > MAX_LARGE_FILE_BYTES:
+        return SkippedFile(path, f"has {status.st_size:,} bytes: files over {MAX_LARGE_FILE_BYTES:,} are not read")
     return FileEntry(path, Path(entry.path), kind, tier, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)

@@ -1,21 +1,39 @@
-"""The text of a file: read without following links, decoded, and refused if it is too large or not text."""
+"""The text of a file: read without following links, decoded, and refused if it is not text.
+
+A large file is read in parts, each a piece of its text that ends with a line, so that a log of any size needs little memory.
+"""
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import stat
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from memtape.documents.encodings import detect_encoding
 from memtape.documents.sources import MAX_FILE_BYTES, RECORD_SUFFIXES, FileEntry, SkippedFile
+from memtape.documents.transcripts import is_transcript
 
-NOT_TEXT = "not text"  # a file with this problem is not read again until its entry changes
+# Files with these problems are not read again until they look different.
+LASTING_PROBLEMS = NOT_TEXT, NO_TRANSCRIPT = "not text", "records that are no transcript"
+PART_CHARACTERS = 1_000_000
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 CLOCK_TICK_NS = 10_000_000  # the clock of a file system may be as coarse as this
 _ESCAPE = re.compile(r"\\(?:([nrtbf])|((?:u[0-9a-fA-F]{4}(?:\\(?=u[0-9a-fA-F]{4}))?)+)|.)")
 
 
-def read_text_file(entry: FileEntry) -> str | SkippedFile:
+@dataclass(frozen=True, slots=True)
+class TextParts:
+    """The text of a large file, part by part. Read it once."""
+
+    parts: Iterator[str]
+
+
+def read_text_file(entry: FileEntry) -> str | TextParts | SkippedFile:
     """Returns the text of a file in any common encoding, or why it cannot be read."""
     if entry.make_text is not None:
         return entry.make_text()
@@ -26,17 +44,35 @@ def read_text_file(entry: FileEntry) -> str | SkippedFile:
         time.sleep((CLOCK_TICK_NS - age) / 1e9)
     try:
         # Between the walk and now, the file may have become a link or a pipe.
-        handle = os.open(entry.file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        handle = os.open(entry.file, _READ)
     except OSError as error:
         return SkippedFile(entry.path, f"cannot be read: {error.strerror}")
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             return SkippedFile(entry.path, "not a regular file")
         content = file.read(MAX_FILE_BYTES + 1)
-    if len(content) > MAX_FILE_BYTES:
-        return SkippedFile(entry.path, f"has more than {MAX_FILE_BYTES:,} bytes: larger files are not read")
-    text = document_text(entry.path, content)
-    return text if text is not None else SkippedFile(entry.path, NOT_TEXT)
+    is_large = len(content) > MAX_FILE_BYTES
+    text = document_text(entry.path, content, is_whole=not is_large)
+    if text is None:
+        return SkippedFile(entry.path, NOT_TEXT)
+    if entry.if_transcript and not is_transcript(text):
+        return SkippedFile(entry.path, NO_TRANSCRIPT)
+    return TextParts(_parts(entry.file, entry.path)) if is_large else text
+
+
+def _parts(file: Path, path: str) -> Iterator[str]:
+    """Yields the text of a file in parts of about `PART_CHARACTERS`, each up to the end of a line if it has one."""
+    with os.fdopen(os.open(file, _READ), "rb") as opened:
+        content, rest = opened.read(PART_CHARACTERS), ""
+        decoder = codecs.getincrementaldecoder(detect_encoding(content, is_whole=False) or "utf-8")("replace")
+        while content:
+            text = rest + decoder.decode(content)
+            cut = text.rfind("\n") + 1 or (len(text) if len(text) > 2 * PART_CHARACTERS else 0)
+            if cut:
+                yield _without_escapes(path, text[:cut])
+            rest, content = text[cut:], opened.read(PART_CHARACTERS)
+        if rest := rest + decoder.decode(b"", final=True):
+            yield _without_escapes(path, rest)
 
 
 def read_document(root: Path, path: str) -> str | None:
@@ -48,18 +84,20 @@ def read_document(root: Path, path: str) -> str | None:
 
 
 def read_document_file(file: Path, path: str) -> str | None:
-    """Returns the text of a file; None if it cannot be read, is not text, is too large, or is reached through a link."""
+    """Returns the text of a file; None if it cannot be read, is not text, or is reached through a link."""
     try:
         if not file.is_file() or file.resolve() != file:
             return None
         with file.open("rb") as opened:
             content = opened.read(MAX_FILE_BYTES + 1)
+        if len(content) <= MAX_FILE_BYTES:
+            return document_text(path, content)
+        return "".join(_parts(file, path)) if document_text(path, content, is_whole=False) is not None else None
     except OSError:
         return None
-    return document_text(path, content) if len(content) <= MAX_FILE_BYTES else None
 
 
-def document_text(path: str, content: bytes) -> str | None:
+def document_text(path: str, content: bytes, *, is_whole: bool = True) -> str | None:
     """Returns the text of a file with this content; None if it is not text.
 
     In records, JSON escapes are replaced by what they stand for, else the word behind a `\\n` would begin with an n. A line stays
@@ -68,10 +106,17 @@ def document_text(path: str, content: bytes) -> str | None:
     >>> print(document_text("runs/1.jsonl", b'{"say": "exit\\\\nnow \\\\u00fcber \\\\ud83d\\\\udcc8 C:\\\\\\\\new \\\\"x\\\\""}'))
     {"say": "exit now über 📈 C:\\\\new \\"x\\""}
     """
-    text = decode_text(content)
-    if text is None or PurePosixPath(path).suffix.lower() not in RECORD_SUFFIXES or "\\" not in text:
-        return text
-    return _ESCAPE.sub(_unescape, text)
+    text = decode_text(content, is_whole=is_whole)
+    return None if text is None else _without_escapes(path, text)
+
+
+def is_record(path: str) -> bool:
+    """Returns True for the path of a file of JSON records."""
+    return PurePosixPath(path).suffix.lower() in RECORD_SUFFIXES
+
+
+def _without_escapes(path: str, text: str) -> str:
+    return _ESCAPE.sub(_unescape, text) if is_record(path) and "\\" in text else text
 
 
 def _unescape(match: re.Match[str]) -> str:
@@ -85,18 +130,11 @@ def _unescape(match: re.Match[str]) -> str:
     return "".join(sign if sign.isprintable() and sign not in '\\"' else " " for sign in text)
 
 
-def decode_text(content: bytes) -> str | None:
+def decode_text(content: bytes, *, is_whole: bool = True) -> str | None:
     """Returns bytes as text; None if they are not text.
 
     >>> decode_text("Überkauft".encode("utf-16")), decode_text("Überkauft".encode("cp1252")), decode_text(bytes([0, 1, 2]))
     ('Überkauft', 'Überkauft', None)
     """
-    for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
-        if content.startswith(mark):
-            return content.decode(encoding, "replace")
-    if b"\x00" in content:
-        return None
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return content.decode("cp1252", "replace")
+    encoding = detect_encoding(content, is_whole=is_whole)
+    return None if encoding is None else content.decode(encoding, "replace")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memtape.core.value_class import dataclass
 from memtape.documents.cache import DocumentCache
+from memtape.documents.filters import EVERYTHING, DocumentFilter
 from memtape.plugs.embedder import Embedder
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class MatrixCache:
 
     def nearest(
         self, scopes: Sequence[int], embedder: Embedder, vector: NDArray[np.float32], pool: int, also: Collection[int],
-        types: Sequence[str] = (),
+        only: DocumentFilter = EVERYTHING,
     ) -> tuple[dict[int, float], int]:  # fmt: skip
         """Returns the similarity of the nearest passages and of the chunks `also`, and how many passages have no vector.
 
@@ -93,7 +93,7 @@ class MatrixCache:
             return {}, matrix.missing
         # Rounded, so that machines whose last digits differ still give the same order.
         similarity = np.round(matrix.similarity(np.asarray(vector, np.float32)), 5)
-        among = matrix.rows_of(_chunks_of_types(self._cache, scopes, types)) if types else np.arange(len(similarity))
+        among = matrix.rows_of(_chunks_of(self._cache, scopes, only)) if only.condition else np.arange(len(similarity))
         best = among[similarity[among] >= np.partition(similarity[among], -pool)[-pool]] if len(among) > pool else among
         rows = np.union1d(best, matrix.rows_of(also))
         return dict(zip(matrix.chunks[rows].tolist(), similarity[rows].tolist(), strict=True)), matrix.missing
@@ -117,12 +117,13 @@ class MatrixCache:
         return matrix
 
 
-def _chunks_of_types(cache: DocumentCache, scopes: Sequence[int], types: Sequence[str]) -> list[int]:
+def _chunks_of(cache: DocumentCache, scopes: Sequence[int], only: DocumentFilter) -> list[int]:
+    condition, values = only.of_documents()
     sql = (
-        "SELECT c.id FROM documents d JOIN chunks c ON c.document = d.id WHERE d.scope IN (SELECT value FROM json_each(?)) "
-        "AND d.type IN (SELECT value FROM json_each(?))"
+        "SELECT c.id FROM documents d JOIN chunks c ON c.document = d.id "
+        f"WHERE d.scope IN (SELECT value FROM json_each(?)) {condition}"
     )
-    rows: list[Any] = cache.connection.execute(sql, (str(list(scopes)), json.dumps(list(types)))).fetchall()
+    rows: list[Any] = cache.connection.execute(sql, (str(list(scopes)), *values)).fetchall()
     return [chunk for (chunk,) in rows]
 
 

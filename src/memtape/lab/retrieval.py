@@ -34,6 +34,7 @@ from time import perf_counter
 from typing import Any, Literal
 
 from memtape.core.statistics import mean
+from memtape.documents.file_changes import path_words
 from memtape.documents.fusion import Fusion
 from memtape.documents.index import DocumentIndex
 from memtape.documents.index_writer import Document
@@ -121,7 +122,8 @@ def _index_corpus(index: DocumentIndex, corpus: Path, within: str | None, embedd
     for each in _records(corpus):
         title, text = str(each.get("title") or ""), str(each.get("text") or "")
         headed = f"# {' '.join(title.split())}\n\n{text}" if title.strip() else text
-        document = Document(str(each["_id"]), "note", 3, _encodable(headed))
+        path = _encodable(str(each["_id"]))
+        document = Document(path, "note", 3, _encodable(headed), path_words(path))
         groups.setdefault(_group(each, within), []).append(document)
     for group, documents in groups.items():
         index.put(OWNER, group, documents, now=INDEX_TIME)

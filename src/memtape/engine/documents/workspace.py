@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING
 from memtape.core.codec import make_id
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.documents import workspace_files
+from memtape.documents.age_decay import AgeDecay
 from memtape.documents.backtests import similar_reports
 from memtape.documents.cache import SHARED_SCOPE
 from memtape.documents.citations import cite, lines_of
+from memtape.documents.filters import choose_documents
 from memtape.documents.search import SearchResult, search_index
 from memtape.documents.sources import LOG_PAGES, is_readable_folder
 from memtape.engine.documents.authors import authors_of
+from memtape.engine.documents.index_notes import index_notes
 from memtape.engine.documents.log_pages import log_page_folders, page_record
 from memtape.engine.documents.reader import DocumentReader
 from memtape.engine.documents.rules import PinnedRules
@@ -29,6 +32,8 @@ from memtape.plugs.embedder import StaticEmbedder
 from memtape.store.cutoff import EVERYTHING
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from memtape.documents.backtests import SimilarReport
     from memtape.documents.citations import Citation, CitationVerdict
     from memtape.documents.document_list import DocumentGroup
@@ -110,9 +115,10 @@ class Documents:
 
     def search(
         self, question: str, *, slot: Slot | None = None, limit: int = 10, minimum: float = 0.0, types: Sequence[str] = (),
-        fusion: Fusion = "weighted",
+        fusion: Fusion = "weighted", path: str = "", since: datetime | None = None, until: datetime | None = None,
+        half_life_days: float | None = None,
     ) -> SearchResult:  # fmt: skip
-        """What the documents have on a question, each with its path, lines and reason."""
+        """What the documents have on a question, each with its path, lines and reason; the note says what may be missing."""
         resources, agent = self._scope.resources, self._scope.agent.id
         chosen = slot or resources.slot
         if not resources.has_documents:
@@ -122,10 +128,14 @@ class Documents:
             # The configured slot searches by words, so no sync makes vectors; those of a static table cost little to make here.
             for scope in (SHARED_SCOPE, agent):
                 resources.documents.fill(resources.owner, scope, embedder)
-        return search_index(
+        found = search_index(
             resources.documents, question, owner=resources.owner, agent=agent, slot=chosen, embedder=embedder,
-            previous=resources.embedder_by_id, limit=limit, minimum=minimum, types=types, fusion=fusion,
+            previous=resources.embedder_by_id, limit=limit, minimum=minimum, fusion=fusion,
+            only=choose_documents(types=types, path=path, since=since, until=until),
+            decay=None if half_life_days is None else AgeDecay(resources.clock.now(), half_life_days),
         )  # fmt: skip
+        notes = [found.note, *index_notes(self, is_empty=not found.hits)]
+        return replace(found, note="; ".join(note for note in notes if note))
 
     def records_of(self, hits: Sequence[SearchHit]) -> list[PageRecord | None]:
         """The run or decision that each hit is about; None for those that are not on a page of the log."""

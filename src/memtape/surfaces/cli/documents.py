@@ -98,11 +98,20 @@ def search(
     query: Annotated[str, typer.Argument(help="Words, a ticker, a rule id, an error code or a quoted phrase.")],
     agent: AgentName = "main", slot: SlotName = None, fusion: Fused = "weighted",
     limit: Annotated[int, typer.Option(help="How many passages.")] = 10,
+    path: Annotated[str | None, typer.Option(help="Only this file or folder, or a pattern with *.")] = None,
+    since: Annotated[str | None, typer.Option(help="Only documents from then on: ISO time with zone.")] = None,
+    until: Annotated[str | None, typer.Option(help="Only documents up to then.")] = None,
+    types: Annotated[list[str] | None, typer.Option("--type", help="Only this type; may be given more than once.")] = None,
+    half_life_days: Annotated[
+        float | None, typer.Option(help="A journal entry, log or note so old counts half; rules never fade.")
+    ] = None,
     db: Db = None, owner: Owner = None, as_json: Json = False, columns: ColumnNames = None,
 ) -> None:  # fmt: skip
     """Search an agent's documents."""
     with reporting(as_json), open_store(db, owner) as memory:
-        question = {"agent": agent, "query": query, "limit": limit, "fusion": fusion} | ({"slot": slot} if slot else {})
+        chosen = {"slot": slot, "path": path, "since": since, "until": until, "types": types, "half_life_days": half_life_days}
+        question = {"agent": agent, "query": query, "limit": limit, "fusion": fusion}
+        question |= {name: value for name, value in chosen.items() if value}
         print_operation(memory, "search_documents", question, as_json, columns)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AliasChoices, Field, create_model
 
 from memtape.core.codec import plain
-from memtape.core.values import Key, Label, Line
+from memtape.core.values import Key, Label, Line, Time
 from memtape.documents.citations import Citation
 from memtape.documents.index import ModelCoverage, PendingFiles
 from memtape.errors import Invalid
@@ -39,6 +39,12 @@ class SearchDocuments(OfAgent):
     types: Annotated[list[Label], Field(max_length=16, description="only these source types; default: all")] = Field(
         default_factory=list
     )
+    path: Annotated[Line | None, Field(description="file, folder or pattern")] = None
+    since: Annotated[Time | None, Field(description="by date in path, else of file")] = None
+    until: Annotated[Time | None, Field(description="included")] = None
+    half_life_days: Annotated[
+        float | None, Field(gt=0, le=36_500, description="notes so old count half, not rules")
+    ] = None
     min_score: Annotated[float, Field(ge=0, le=1, description="minimum score")] = 0.0
 
 
@@ -69,7 +75,7 @@ class SearchAnswer(Answer):
     slot: Annotated[str, Field(description="the slot that answered")]
     model: Annotated[str | None, Field(description="the embedding model used")]
     missing: Annotated[int, Field(description="passages without a vector of this model: found by words only")]
-    note: Annotated[str | None, Field(description="why another slot or model answered")]
+    note: Annotated[str | None, Field(description="what limits it: another slot answered, a folder is missing")]
 
 
 def _hit(hit: SearchHit, record: PageRecord | None, author: str) -> HitRow:
@@ -92,8 +98,9 @@ def search_documents(memory: Memory, ask: SearchDocuments, caller: Caller) -> Se
     """Search the agent's and the shared documents. Each passage has path, lines, hash and reason."""
     handle = agent_of(memory, ask)
     found = handle.documents.search(
-        ask.query, slot=ask.slot, limit=ask.limit, minimum=ask.min_score, types=ask.types, fusion=ask.fusion
-    )
+        ask.query, slot=ask.slot, limit=ask.limit, minimum=ask.min_score, types=ask.types, fusion=ask.fusion, path=ask.path or "",
+        since=ask.since, until=ask.until, half_life_days=ask.half_life_days,
+    )  # fmt: skip
     return SearchAnswer(
         agent=handle.agent.id, slot=found.slot,
         results=list(map(_hit, found.hits, handle.documents.records_of(found.hits), handle.documents.authors_of(found.hits))),
@@ -150,6 +157,7 @@ class IndexState(Answer):
     coverage: Annotated[list[CoverageRow], Field(description="how many passages have a vector, by model")]  # type: ignore[valid-type]
     pending: Annotated[PendingRow | None, Field(description="files that differ from the index; null: unknown")]  # type: ignore[valid-type]
     problems: Annotated[list[FileProblem], Field(description="files that could not be read")]
+    left_out: Annotated[dict[str, int], Field(description="files that are not indexed, by reason")]
 
 
 HealthAnswer = create_model(
@@ -169,7 +177,7 @@ def _index_state(handle: AgentMemory, *, shared: bool = False) -> IndexState:
         stale_seconds=rounded_figure(health.stale_seconds), documents=health.documents, chunks=health.chunks,
         models=list(health.models), coverage=[CoverageRow(**asdict(one)) for one in health.coverage],
         pending=None if pending is None else PendingRow(**asdict(pending)),
-        problems=[FileProblem(path=one.path, problem=one.problem) for one in health.problems],
+        problems=[FileProblem(path=one.path, problem=one.problem) for one in health.problems], left_out=dict(health.left_out),
     )  # fmt: skip
 
 
@@ -199,6 +207,7 @@ class Reindexed(Answer):
     changed: Annotated[int, Field(description="documents")]
     removed: Annotated[int, Field(description="documents")]
     problems: Annotated[list[FileProblem], Field(description="files that could not be read")]
+    left_out: Annotated[dict[str, int], Field(description="files that are not indexed, by reason")]
     suggestions: Annotated[list[SuggestionRow], Field(description="with `folder`: what looks like rules and is not pinned")]
 
 
@@ -214,6 +223,7 @@ def reindex_documents(memory: Memory, ask: Reindex, caller: Caller) -> Reindexed
     return Reindexed(
         agent=handle.agent.id, documents=done.documents, chunks=done.chunks, read=done.read, added=done.added,
         changed=done.changed, removed=done.removed, problems=[FileProblem(path=p.path, problem=p.problem) for p in done.problems],
+        left_out=dict(done.left_out),
         suggestions=suggestion_rows(handle) if ask.folder is not None and not ask.shared else [],
     )  # fmt: skip
 
@@ -241,7 +251,7 @@ class CitationAnswer(Answer):
 
 @operation(writes=False)
 def verify_citation(memory: Memory, ask: VerifyCitation, caller: Caller) -> CitationAnswer:
-    """Check whether cited lines are unchanged: valid, moved (with the new path and lines), changed or gone."""
+    """Check whether cited lines are unchanged: valid, moved (where to), changed or gone."""
     cited = Citation(ask.path, ask.start_line, ask.end_line, ask.content_hash, ask.quoted)
     found = agent_of(memory, ask).documents.verify_citation(cited)
     return CitationAnswer(
@@ -296,7 +306,7 @@ class ReportsLike(OfAgent):
 
     path: Annotated[Line | None, Field(description="a report: those like it come first")] = None
     where: Annotated[
-        list[Line], Field(max_length=16, description="exact conditions: win_rate > 0.5, n = 20, symbol = BTC")
+        list[Line], Field(max_length=16, description="exact conditions, like win_rate > 0.5")
     ] = Field(default_factory=list)
     limit: Annotated[int, Field(ge=1, le=100, description="how many")] = 10
 
@@ -325,7 +335,7 @@ class ReportsAnswer(Answer):
 
 @operation(writes=False, columns=("path", "likeness", "alike_in", "strategy", "parameters", "symbols"))
 def find_similar_reports(memory: Memory, ask: ReportsLike, caller: Caller) -> ReportsAnswer:
-    """Find backtest reports of any engine like this one, or by conditions on metrics and parameters."""
+    """Find backtest reports like this one, or by conditions on metrics."""
     handle = agent_of(memory, ask)
     if ask.path is None and not ask.where:
         raise Invalid("path", "is missing, and there is no condition", "Name a report, or conditions like win_rate > 0.5")

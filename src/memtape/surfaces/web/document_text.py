@@ -28,7 +28,7 @@ def match_marker(query: str, stem: Callable[[str], str]) -> Callable[[str], Iter
     """
     parsed = parse_question(query)
     stems = {stem(word) for word, _ in parsed.words}
-    exact = [r"\s+".join(map(re.escape, part.removeprefix("$").split())) for part in parsed.exact]
+    exact = [r"\s+".join(map(re.escape, part.split())) for name in parsed.names for part in name.spellings]
     unspaced = [re.escape(word) for word, _ in parsed.words if not word.isascii()]
     names = re.compile("|".join((*exact, *unspaced)), re.IGNORECASE) if exact or unspaced else None
 

@@ -1,0 +1,114 @@
+"""The things that a question names: a quoted phrase, a rule, an id, an error code, a ticker, a file.
+
+A passage that has the named thing is a better answer than one that only shares words with the question. What merely looks like a
+name is none: currencies and common abbreviations, and periods such as FY2018 or Q3.
+
+>>> [name.text for name in find_names('did Rule 16 or L47 forbid "no trade" in TRADE-LOG.md on PLTR after HTTP 451?')]
+['no trade', 'TRADE-LOG.md', 'Rule 16', 'HTTP 451', 'L47', 'PLTR']
+>>> find_names("what was the FY2018 revenue in USD?")
+()
+>>> rule, ticker = find_names("R-17 AI")
+>>> rule.is_in("broke R17 twice"), rule.is_in("see R-171"), ticker.is_in("AI stocks"), ticker.is_in("said ai")
+(True, False, True, False)
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+_QUOTED = re.compile(r'"([^"\n]{2,120})"|“([^”\n]{2,120})”|「([^」\n]{1,60})」|`([^`\n]{2,120})`')
+_FILE = re.compile(
+    r"(?<![\w/.-])[\w./-]*\w\.(?:md|markdown|mdx|txt|rst|log|jsonl?|ndjson|csv|py|ya?ml|toml)(?!\w)", re.IGNORECASE
+)
+_NUMBERED = re.compile(
+    r"(?<![\w$])(?:rule|lesson|law|principle|section|chapter|gate|http|error|code|ticket|order)[ \t]+#?\d+[a-z]?(?!\w)",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"(?<![\w$])\$?[A-Za-z0-9]+(?:[-_./:#=^][A-Za-z0-9]+)*(?!\w)")
+_ID = re.compile(r"([A-Za-z]{1,5})([-_]?)(\d{1,6})")
+_PERIOD = re.compile(r"(?:FY|CY|Q)\d+|(?:19|20)\d\d|\d+Q\d*", re.IGNORECASE)
+# Written in capitals and no name of one thing.
+_ABBREVIATIONS = frozenset(re.findall(r"\S+", """
+    AM API ATM CEO CFO CPU EPS EBIT EBITDA ESG EST ETF EU FAQ FY GAAP GDP HR ID IPO IRA IRS IT LLC NO OK OR PDF PM PNL PP ROA ROE
+    ROI SEC SQL TV UK UN URL U.S US USA UTC VS YES YOY AND NOT THE WHY ALL MY CSV JSON HTML LLM USD EUR GBP JPY CHF AUD CAD NZD
+    CNY CNH HKD SEK NOK II III IV
+"""))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A thing that a question names, as written there."""
+
+    text: str
+    exact_case: bool = False  # a ticker: as a word it may mean something else
+    is_file: bool = False
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """How it may be written: an id with and without its separator."""
+        bare = self.text.removeprefix("$")
+        if self.is_file or not (parts := _ID.fullmatch(bare)):
+            return (bare,)
+        return tuple(dict.fromkeys((bare, f"{parts[1]}-{parts[3]}", f"{parts[1]}{parts[3]}")))
+
+    def is_in(self, text: str) -> bool:
+        """Returns True if a text has the name: the same letters apart from spacing, not inside a longer word."""
+        return any(self._contains(text, spelling) for spelling in self.spellings)
+
+    def is_in_path(self, path: str) -> bool:
+        """Returns True if a path has the name. Files are often named in small letters, so its case does not matter.
+
+        >>> find_names("why no HTF?")[0].is_in_path("2026-02-23_drop_htf_confirm/DECISION.md")
+        True
+        """
+        return replace(self, exact_case=False).is_in(path)
+
+    def _contains(self, text: str, spelling: str) -> bool:
+        wanted = r"[\s#]+".join(re.escape(part) for part in re.split(r"[\s#]+", spelling) if part)
+        if not self.exact_case:
+            wanted, text = wanted.lower(), text.lower()
+        return re.search(rf"(?<![^\W_]){wanted}(?![^\W_])", text) is not None
+
+
+def find_names(question: str) -> tuple[Name, ...]:
+    """Returns the things that a question names, each once."""
+    phrases = [" ".join(next(part for part in match if part).split()) for match in _QUOTED.findall(question)]
+    rest = _QUOTED.sub(" ", question)
+    files = _FILE.findall(rest)
+    rest = _FILE.sub(" ", rest)
+    numbered = [" ".join(each.split()) for each in _NUMBERED.findall(rest)]
+    rest = _NUMBERED.sub(" ", rest)
+    # In a question in capitals, capitals mean nothing.
+    shouted = rest.upper() == rest and len(rest.split()) > 4
+    codes = [code for code in _CODE.findall(rest) if is_name(code) and not (shouted and code.isalpha())]
+    names = [
+        *(Name(each) for each in phrases if re.search(r"[^\W_]", each)),
+        *(Name(each, is_file=True) for each in files),
+        *(Name(each) for each in numbered),
+        *(Name(each, exact_case=each.isalpha() and each.isupper()) for each in codes),
+    ]
+    return tuple({name.text.lower(): name for name in reversed(names)}.values())[::-1]
+
+
+def is_name(word: str) -> bool:
+    """Returns True if a word is the name of one thing: a ticker, an id, a code.
+
+    >>> [is_name(word) for word in ("BTC", "R-17", "L47", "ERR_4031", "10004", "$tsla", "EUR/USD", "order_rejected", "BRK.B")]
+    [True, True, True, True, True, True, True, True, True]
+    >>> [is_name(word) for word in ("I", "stop", "Gold", "12", "buy/sell", "e.g", "FY2018", "Q3", "USD", "3M")]
+    [False, False, False, False, False, False, False, False, False, False]
+    """
+    bare = word.removeprefix("$")
+    letters = any(sign.isalpha() for sign in bare)
+    if word != bare and letters:
+        return True
+    if bare.upper() in _ABBREVIATIONS or _PERIOD.fullmatch(bare):
+        return False
+    if any(sign.isdigit() for sign in bare):
+        digits = sum(sign.isdigit() for sign in bare)
+        # What begins with a digit is a measure: 3M, 18-month, 0.5x.
+        return bare[0].isalpha() or (digits >= 4 and not letters) or (digits >= 2 and len(bare) >= 8 and bare.isalnum())
+    if bare.upper() == bare:
+        return len(bare) >= 2
+    return "_" in bare
