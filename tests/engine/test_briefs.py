@@ -172,7 +172,7 @@ def names(made: AssembledBrief) -> list[str]:
 
 def test_an_empty_memory_tells_rules_and_risk_and_nothing_of_memory(memory):
     made = given(memory).briefs.make(as_of=START)
-    assert names(made)[:3] == ["header", "leash", "strategy"]
+    assert names(made)[:3] == ["header", "limits", "strategy"]
     assert not {"lessons", "recent_trades", "open_positions", "memory", "similar"} & set(names(made))
     assert "No entry before the release." in made.brief.text and "1 % of equity" in made.brief.text
 
@@ -182,7 +182,7 @@ def test_after_some_trades_every_part_is_there_in_its_order(memory):
     trading(agent, 34)
     made = agent.briefs.make()
     # So few trades teach nothing that could not be chance, and hints are for the pages.
-    assert names(made) == ["header", "leash", "strategy", "footer", "recent_trades", "open_positions", "risk_state", "memory",
+    assert names(made) == ["header", "limits", "strategy", "footer", "recent_trades", "open_positions", "risk_state", "memory",
                            "similar"]  # fmt: skip
     assert agent.lessons.active()[0].note.lessons and all(one.chance for one in agent.lessons.active()[0].note.lessons)
     text = made.brief.text
@@ -191,7 +191,7 @@ def test_after_some_trades_every_part_is_there_in_its_order(memory):
     assert made.brief.digest == digest(text)
     lines = text.splitlines()
     for cited in made.brief.citations:
-        assert lines[cited.line - 1].startswith("- ") or cited.segment in ("leash", "strategy", "rules"), cited
+        assert lines[cited.line - 1].startswith("- ") or cited.segment in ("limits", "strategy", "rules"), cited
 
 
 def test_without_memory_only_what_memory_says_is_missing(memory):
@@ -226,7 +226,7 @@ def test_a_budget_is_kept_and_says_what_was_left_out(memory):
     whole, short = agent.briefs.make(budget=4000).brief, agent.briefs.make(budget=1200).brief
     assert short.tokens <= 1200 < whole.tokens
     assert sum(segment.left_out for segment in short.segments) > 0
-    assert next(s.text for s in short.segments if s.name == "leash") == next(s.text for s in whole.segments if s.name == "leash")
+    assert next(s.text for s in short.segments if s.name == "limits") == next(s.text for s in whole.segments if s.name == "limits")
 
 
 # ---- what was shown ------------------------------------------------------------------------------------------------------

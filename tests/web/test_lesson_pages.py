@@ -195,7 +195,7 @@ def test_a_retired_lesson_is_no_longer_shown_to_the_agent(visit: Come, desk: Mem
         page.get_by_role("button", name="Retire the lesson: Mornings").click()
         page.wait_for_selector("#ended #lesson-l2")
         assert "The lesson is no longer shown." in here.text("#lessons [role=status] >> nth=0")
-        assert lessons(desk) == {"l1": "told", "l2": "retired", "l3": "held_back"}
+        assert lessons(desk) == {"l1": "shown", "l2": "retired", "l3": "held_back"}
         assert "Mornings" not in ask(desk, "desk", "get_brief")["text"]
 
 
@@ -242,7 +242,7 @@ def test_a_failed_reflection_is_reported_and_leaves_the_note(visit: Come, desk: 
         assert "it answers nothing" in here.text("section:has(#next-title)") and "1 in a row" in here.text(
             "section:has(#next-title)"
         )
-        assert lessons(desk) == {"l1": "told", "l2": "told", "l3": "held_back"}
+        assert lessons(desk) == {"l1": "shown", "l2": "shown", "l3": "held_back"}
 
 
 def test_the_owner_excludes_a_trade_from_the_figures(visit: Come, desk: Memory) -> None:

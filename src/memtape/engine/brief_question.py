@@ -32,7 +32,8 @@ class BriefQuestion:
     thesis: Line | None = None
     budget: Annotated[int, Field(ge=MIN_BRIEF_TOKENS, le=MAX_BRIEF_TOKENS)] = BRIEF_TOKENS
     without_memory: bool = False
-    papers: Key | None = None  # the key under which the documents that it used are recorded when it is shown
+    # The key under which the documents that it used are recorded when it is shown. Log and receipts call it so.
+    papers: Key | None = None
     passages: Annotated[tuple[DocumentRef, ...], Field(max_length=16)] = ()  # the lines among them, to be found again
 
 

@@ -70,11 +70,11 @@ class Briefs:
     def make(
         self, situation: Situation | Mapping[str, Any] | None = None, *, symbol: str | None = None, strategy: str | None = None,
         thesis: str | None = None, as_of: datetime | None = None, head: int | None = None, owner_head: int | None = None,
-        budget: int = BRIEF_TOKENS, without_memory: bool = False, skill: Skill | None = None, papers: str | None = None,
+        budget: int = BRIEF_TOKENS, without_memory: bool = False, skill: Skill | None = None, documents: str | None = None,
     ) -> AssembledBrief:  # fmt: skip
         """The brief for the next decision. `skill` previews another version of the agent's skill.
 
-        A past brief is made of the documents that it was shown with; `papers` says which, where two were shown alike.
+        A past brief is made of the documents that it was shown with; `documents` says which, where two were shown alike.
         """
         for name, text in (("symbol", symbol), ("strategy", strategy), ("thesis", thesis)):
             if text is not None:
@@ -88,7 +88,7 @@ class Briefs:
             shown = _shown_at(view, as_of) if view.is_reproduction else []
             if view.is_reproduction and owner_head is None:
                 view.limit_owner(_owner_head_then(view, shown[0] if shown else None))
-            same = _shown_alike(shown, asked, papers)
+            same = _shown_alike(shown, asked, documents)
             question = BriefQuestion(
                 as_of=view.as_of, head=view.recorded_head or 0,
                 owner_head=view.owner_head.seq if view.cutoff.owner_head is None else view.cutoff.owner_head,
@@ -195,7 +195,10 @@ class Briefs:
         """The briefs that were shown, newest first: digest, when, for which decision."""
         with self._scope.view() as view:
             items = view.items("shown", newest=True, limit=limit)
-        return [item.body | {"id": item.key, "known_at": time_text(item.known_at)} for item in items]
+        return [
+            item.body | {"id": item.key, "known_at": time_text(item.known_at), "documents": item.body.get("papers")}
+            for item in items
+        ]
 
     def text(self, digest_: str) -> str | None:
         """The text of a brief that was shown."""
@@ -241,11 +244,11 @@ def _shown_at(view: View, as_of: datetime | None) -> list[dict[str, Any]]:
     return [body for body in bodies if as_of is None or read_time(body["as_of"]) == as_of]
 
 
-def _shown_alike(shown: Sequence[Mapping[str, Any]], asked: Mapping[str, Any], papers: str | None) -> Mapping[str, Any] | None:
+def _shown_alike(shown: Sequence[Mapping[str, Any]], asked: Mapping[str, Any], documents: str | None) -> Mapping[str, Any] | None:
     """The last brief shown that answered the same question, or the one with these documents."""
     wanted = {name: plain(value) for name, value in asked.items() if value is not None}
     same = [row for row in shown if {name: row[name] for name in asked if row.get(name) is not None} == wanted]
-    return next((row for row in reversed(same) if papers in (None, row.get("papers"))), None)
+    return next((row for row in reversed(same) if documents in (None, row.get("papers"))), None)
 
 
 def _owner_head_then(view: View, shown: Mapping[str, Any] | None) -> int:

@@ -33,7 +33,7 @@ CHECKS = frozenset({
 RESEARCH = frozenset({
     "head", "parameters", "weights", "strength", "sharpe", "kelly_beside", "explain", "profile", "memory_types", "fusion", "slot",
     "min_score", "backfill", "verdict", "run", "budget", "with_memory", "context_regime", "context_atr_d1", "expire_when",
-    "cooldown_minutes", "fire_mode", "curve", "frame", "expiry_bars", "quoted", "memory", "owner_head", "papers",
+    "cooldown_minutes", "fire_mode", "curve", "frame", "expiry_bars", "quoted", "memory", "owner_head", "documents",
 })  # fmt: skip
 RARE = frozenset({"as_of", "order_ids", "tags", "max_adverse_excursion", "thesis", "source", "without_memory"})
 # Fields in which a model may use only these words; the owner is free.

@@ -156,10 +156,10 @@ def test_the_reasons_of_plans_are_given_up_after_the_recent_trades_and_before_th
 
 def test_what_may_not_be_left_out_stays_whatever_the_budget():
     told, whole = compose_brief(rich(), budget=1), compose_brief(rich(), budget=100_000)
-    for name in ("leash", "strategy", "rules", "open_positions", "risk_state"):
+    for name in ("limits", "strategy", "rules", "open_positions", "risk_state"):
         assert section(told, name) == section(whole, name)
     assert section(told, "memory") == section(whole, "memory")[:2] and "lost 2.4R" in section(told, "memory")[1]
-    assert names(told) == ["header", "leash", "strategy", "footer", "rules", "open_positions", "risk_state", "memory"]
+    assert names(told) == ["header", "limits", "strategy", "footer", "rules", "open_positions", "risk_state", "memory"]
     assert told.warnings[0].startswith("What may not be left out takes")
 
 

@@ -192,7 +192,7 @@ def test_segments_stand_in_their_order_under_their_headings():
         "memory": "## From memory",
         "similar": "## Similar situations in the past",
     }
-    assert names(brief) == ["header", "leash", "strategy", "lessons", "footer", *headings]
+    assert names(brief) == ["header", "limits", "strategy", "lessons", "footer", *headings]
     assert {name: section(brief, name)[0] for name in headings} == headings
     assert section(brief, "lessons")[0] == LESSONS_HEADING
 
@@ -222,7 +222,7 @@ def test_two_sections_cannot_share_a_name_or_a_place():
 
 def test_with_an_empty_memory_there_are_no_records_and_the_system_part_is_already_the_one_of_later_ticks():
     told, later = composed("empty_memory"), compose_brief(first_trade())
-    assert names(told) == ["header", "leash", "strategy", "footer"]
+    assert names(told) == ["header", "limits", "strategy", "footer"]
     assert "=== user ===" not in told.text and "##" not in told.text
     assert told.of("user") == "" and told.citations == ()
     assert told.of("system") == later.of("system")
@@ -238,7 +238,7 @@ def test_a_skill_without_strategy_and_limits_has_neither_segment():
 
 def test_without_memory_what_the_owner_wrote_and_the_accounts_own_state_remain():
     told = composed("without_memory")
-    assert names(told) == ["header", "leash", "strategy", "footer", "rules", "risk_state"]
+    assert names(told) == ["header", "limits", "strategy", "footer", "rules", "risk_state"]
 
 
 def test_a_skill_whose_memory_is_off_is_told_what_it_would_be_told_without_memory():

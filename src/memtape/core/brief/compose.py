@@ -20,7 +20,7 @@ Any change of wording or form raises `PROMPT_VERSION`: the same inputs and versi
 ...              as_of=datetime(2026, 6, 5, 12, tzinfo=UTC), situation=Situation(), risk=RiskState())
 >>> brief = compose_brief(new)
 >>> [segment.name for segment in brief.segments], "memory" in brief.text
-(['header', 'leash', 'strategy', 'footer'], False)
+(['header', 'limits', 'strategy', 'footer'], False)
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from memtape.core.brief.sanitize import one_line, redact_secrets
 from memtape.core.decisions.agent_config import DEFAULT_PROMPT
 
 # The system text that every run repeats in its prompt; the strategy stays in the system text alone.
-REPEATED_SEGMENTS = ("leash", "lessons")
+REPEATED_SEGMENTS = ("limits", "lessons")
 MEMBER_PROMPT = "Give your view of the market."
 MAX_QUOTED_LINES, MAX_QUOTED_LENGTH = 60, 400  # of one member's answer
 

@@ -43,13 +43,13 @@ class GetBrief(AsOf):
     ] = BRIEF_TOKENS
     without_memory: Annotated[bool, Field(description="leave out everything from memory, for comparison")] = False
     owner_head: Annotated[int | None, Field(ge=0, le=2**53, description="with head: as of this row of the owner's log")] = None
-    papers: Annotated[Key | None, Field(description="with head: the brief with these documents")] = None
+    documents: Annotated[Key | None, Field(description="with head: the brief with these documents")] = None
 
 
 class SegmentRow(Answer):
     """One part of a brief."""
 
-    name: Annotated[str, Field(description="header, leash, strategy, lessons, footer, rules, recent_trades, ...")]
+    name: Annotated[str, Field(description="header, limits, strategy, lessons, footer, rules, recent_trades, ...")]
     role: Annotated[str, Field(description="system or user")]
     text: Annotated[str, Field(description="its text")]
     tokens: Annotated[int, Field(description="tokens, counted as counted_by says")]
@@ -112,7 +112,7 @@ def get_brief(memory: Memory, ask: GetBrief, caller: Caller) -> BriefAnswer:
     handle = agent_of(memory, ask)
     made = handle.briefs.make(
         ask.context, symbol=ask.symbol, strategy=ask.strategy, thesis=ask.thesis, as_of=ask.as_of, head=ask.head,
-        owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory, papers=ask.papers,
+        owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory, documents=ask.documents,
     )  # fmt: skip
     return brief_answer(handle.agent.id, made)
 
@@ -155,7 +155,7 @@ class ShownRow(SparseAnswer):
     symbol: Annotated[str | None, Field(description="what it was for", default_factory=str)]
     decision: Annotated[str | None, Field(description="the decision based on it", default_factory=str)]
     run: Annotated[str | None, Field(description="the run", default_factory=str)]
-    papers: Annotated[str | None, Field(description="the documents it contains, as a hash", default_factory=str)]
+    documents: Annotated[str | None, Field(description="the documents it contains, as a hash", default_factory=str)]
 
 
 class ShownList(Answer):
@@ -224,7 +224,7 @@ def preview_brief(memory: Memory, ask: PreviewBrief, caller: Caller) -> PreviewA
     skill, _ = memory.skill_of(handle.agent)
     made = handle.briefs.make(
         ask.context, symbol=ask.symbol, strategy=ask.strategy, thesis=ask.thesis, as_of=ask.as_of, head=ask.head,
-        owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory, papers=ask.papers,
+        owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory, documents=ask.documents,
         skill=None if ask.memory is None else skill.with_memory(ask.memory),
     )  # fmt: skip
     brief = brief_answer(handle.agent.id, made)

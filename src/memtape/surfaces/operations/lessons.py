@@ -33,7 +33,7 @@ NOTE_TABLES = {
 }
 
 
-LessonStatus = Literal["told", "hint", "retired", "expired", "held_back"]
+LessonStatus = Literal["shown", "hint", "retired", "expired", "held_back"]
 
 
 class LessonFigures(Answer):
@@ -80,7 +80,7 @@ class LessonRow(Answer):
     slot: Annotated[str, Field(description="entry_timing, sizing, symbol_selection, exit_timing or regime_fit")]
     text: Annotated[str, Field(description="in words")]
     status: Annotated[
-        LessonStatus, Field(description="told: the agent sees it; hint: only the owner sees it (chance, or nothing found)")
+        LessonStatus, Field(description="shown: the agent sees it; hint: only the owner sees it (chance, or nothing found)")
     ]
     why_held_back: Annotated[str | None, Field(description="what it contradicts, if it is held back")]
     n: Annotated[int, Field(description="number of trades")]
@@ -134,7 +134,7 @@ def _status(one: Lesson, view: ReflectionView, at: datetime) -> LessonStatus:
         return "retired"
     if one.expires_at is not None and one.expires_at <= at:
         return "expired"
-    return "told" if lessons_for_agent([one], at) else "hint"
+    return "shown" if lessons_for_agent([one], at) else "hint"
 
 
 def note_row(view: ReflectionView, at: datetime) -> NoteRow:

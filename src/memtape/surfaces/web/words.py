@@ -250,7 +250,7 @@ SLOTS: Mapping[str, str] = {
     "regime_fit": "Regime fit",
 }  # fmt: skip
 LESSONS: Mapping[str, str] = {
-    "told": "shown", "hint": "hint, not shown to the agent", "held_back": "held back", "retired": "retired",
+    "shown": "shown", "hint": "hint, not shown to the agent", "held_back": "held back", "retired": "retired",
     "expired": "expired",
 }  # fmt: skip
 CHANGES: Mapping[str, str] = {"added": "added", "removed": "removed", "changed": "changed", "kept": "unchanged"}
@@ -263,7 +263,7 @@ TEACHING: Mapping[str, tuple[str, str]] = {
     "exclude": ("excluded", "counts in no figure"),
 }
 SEGMENTS: Mapping[str, str] = {
-    "header": "Introduction", "leash": "Limits and avoid rules", "strategy": "Strategy", "lessons": "Lessons",
+    "header": "Introduction", "limits": "Limits and avoid rules", "strategy": "Strategy", "lessons": "Lessons",
     "footer": "Answer format", "rules": "Rules", "recent_trades": "Recent trades", "open_positions": "Open positions",
     "risk_state": "Risk state", "memory": "From memory", "similar": "Similar situations",
 }  # fmt: skip

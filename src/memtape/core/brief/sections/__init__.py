@@ -7,7 +7,7 @@ To add a section, add a module here with one function under `@section` (`section
 they depend on which sections are present.
 
 >>> [spec.name for spec in SECTIONS]  # doctest: +NORMALIZE_WHITESPACE
-['leash', 'strategy', 'lessons',
+['limits', 'strategy', 'lessons',
  'rules', 'recent_trades', 'open_positions', 'risk_state', 'memory', 'similar']
 """
 

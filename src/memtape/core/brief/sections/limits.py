@@ -1,4 +1,4 @@
-"""The section "leash": the limits of the account and the owner's avoid rules."""
+"""The section "limits": the limits of the account and the owner's avoid rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from memtape.core.brief.sanitize import one_line, without_list_marker
 from memtape.core.brief.section_register import section
 
 
-@section("leash", role="system", order=10, stable=True)
+@section("limits", role="system", order=10, stable=True)
 def limits_section(inputs: BriefInputs) -> list[BriefLine]:
     """Returns the limits and the owner's avoid rules, which override everything else."""
     skill = inputs.skill

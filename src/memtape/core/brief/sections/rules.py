@@ -82,9 +82,12 @@ def _body(rule: PinnedRule) -> Iterator[BriefLine]:
         fenced ^= bool(_FENCE.match(line))
         if not fenced and (found := _HEADING.match(line)):
             heading = found[1]
-        name = safe_line(f"{part} › {heading}" if heading else part, TITLE_CHARS)
+        name, at = safe_line(f"{part} › {heading}" if heading else part, TITLE_CHARS), number
+        if 0 < rule.end_line < number:
+            # The sentence below a very long document says how much of it is not here. Where it finds no room, it is the name.
+            name, at = f"{safe_line(part, TITLE_CHARS)} {line}", 0
         for shown in verbatim_lines(line):
-            yield from (BriefLine(f"  | {piece}", source, part=name, number=number) for piece in _pieces(shown))
+            yield from (BriefLine(f"  | {piece}", source, part=name, number=at) for piece in _pieces(shown))
 
 
 def _pieces(line: str) -> Iterator[str]:
