@@ -64,6 +64,9 @@ def idle(history, position, equity):
 
 def wrong(history, position, equity):
     return {"action": "buy"}
+
+def breaks(history, position, equity):
+    return 1 / 0
 '''
 
 
@@ -89,7 +92,7 @@ def folder(tmp_path_factory):
 
 
 def options(folder: Path, strategy: str, **more: Any) -> TrialOptions:
-    name = f"{folder}/maker.py:{strategy}" if strategy in ("follows", "moody", "idle", "wrong") else strategy
+    name = f"{folder}/maker.py:{strategy}" if strategy in ("follows", "moody", "idle", "wrong", "breaks") else strategy
     return TrialOptions(**({"bars": folder / "walk_h1.csv", "strategy": name, "resamples": 50, "seeds": 1} | more))
 
 
@@ -299,5 +302,7 @@ def test_too_few_bars_a_function_without_proposals_and_one_that_never_trades_say
     assert done.exit_code == 2 and "few.csv has 40 bars" in done.output
     with pytest.raises(memtape.errors.Invalid, match="something else than proposals"):
         run_trial(options(folder, "wrong"))
+    with pytest.raises(memtape.errors.Invalid, match=r"breaks failed: ZeroDivisionError: division by zero \(maker.py, line"):
+        run_trial(options(folder, "breaks"))
     found = run_trial(options(folder, "idle"))
     assert found["sentence"].endswith("this decision maker never traded without memory.")

@@ -7,6 +7,7 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def test_every_approach_and_every_metric_has_its_n_and_stands_at_its_own_and_at_
 def test_the_five_expectations_are_answered_one_by_one(result):
     assert {claim["number"] for claim in result["claims"]} == {1, 2, 3, 4, 5}
     assert {claim["answer"] for claim in result["claims"]} <= {"held", "failed", "cannot be told"}
-    assert len(result["sensitivity"]) == 15 and "could not have been seen" in result["power"]
+    assert len(result["sensitivity"]) == 16 and "could not have been seen" in result["power"]
 
 
 def test_a_decision_sees_only_trades_that_ended_before_its_embargo(trades):
@@ -137,11 +138,45 @@ def test_a_sizing_cannot_write_its_own_account(trades):
     assert found["own_risk"]["forger"] == found["own_risk"]["fixed_risk"]
 
 
-@pytest.mark.parametrize(("size", "message"), [(None, "gave the size None"), ("0.01", "gave the size 0.01")])
+@pytest.mark.parametrize(("size", "message"), [(None, "odd gave the size None"), ("0.01", "odd gave the size '0.01'")])
 def test_a_sizing_that_gives_no_number_is_refused(trades, size, message):
     options = ValidateOptions(vary=False, resamples=50, approaches={"odd": lambda decision, account: size})
     with pytest.raises(Invalid, match=message):
         validate_history(HistorySource(files=(trades,)), options)
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("def size(decision, account):\n    return 1 / 0\n", "size failed: ZeroDivisionError: division by zero (mine.py, line 2)"),
+        ("def size(decision):\n    return 0.01\n", "size failed: TypeError: size() takes 1 positional argument but 2 were given"),
+        ("def size(decision, account):\nreturn 1\n", "cannot be loaded: IndentationError"),
+        ("raise SystemExit(3)\n", "cannot be loaded: SystemExit: 3 (mine.py, line 1)"),
+        ("size = 0.01\n", "is no function but float"),
+    ],
+)
+def test_a_sizing_that_fails_is_named_with_its_line(trades, tmp_path, code, message):
+    (tmp_path / "mine.py").write_text(code)
+    done = CliRunner().invoke(app, ["validate", str(trades), "--quick", "--resamples", "50", "--approach", f"{tmp_path / 'mine.py'}:size"])
+    assert done.exit_code == 2 and message in " ".join(done.output.split()), done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--keep", "{file}"], "--keep: {file} cannot be a folder"),
+        (["--report", "out.txt"], "--report: out.txt is no HTML file"),
+        (["--report", "{file}/out.html"], "--report: {file}/out.html cannot be written"),
+        (["--documents-of", "nobody", "--db", ":memory:"], "there is no agent 'nobody'"),
+    ],
+)
+def test_where_nothing_could_be_kept_nothing_is_walked(trades, monkeypatch, options, message):
+    def walked(*_: object) -> NoReturn:
+        raise AssertionError("walked first")
+
+    monkeypatch.setattr("memtape.lab.validate.study._validated", walked)
+    done = CliRunner().invoke(app, ["validate", str(trades), *(each.format(file=trades) for each in options)])
+    assert done.exit_code == 2 and "".join(message.format(file=trades).split()) in "".join(done.output.split()), done.output
 
 
 def test_a_sizing_that_throws_dice_is_refused(trades):
@@ -272,6 +307,24 @@ def test_bad_input_is_named_with_its_fix(tmp_path, rows, options, message):
 def test_trades_of_one_class_give_no_verdict_but_the_reason(tmp_path):
     found = validate_history(HistorySource(files=(write_trades(tmp_path / "won.csv", trade_rows(300, won=1.0)),)), QUICK)
     assert found["verdict"]["answer"] == "cannot be told" and found["verdict"]["reason"] == "all trades won"
+
+
+@pytest.mark.parametrize("rows", [trade_rows(90), [[*row[:-1], "trending_up" if row[9] == "2.0" else "ranging"] for row in trade_rows(300)]])
+def test_no_expectation_holds_or_fails_where_the_history_can_tell_nothing(tmp_path, rows):
+    # Four weeks after the split; then a regime that was read at the exit, with which every account grows.
+    found = validate_history(HistorySource(files=(write_trades(tmp_path / "a.csv", rows),)), ValidateOptions(vary=False, resamples=50))
+    assert found["verdict"]["answer"] == "cannot be told"
+    assert {(claim["answer"], claim["found"]) for claim in found["claims"]} == {("cannot be told", found["verdict"]["reason"])}
+
+
+def test_bars_that_end_long_before_the_trades_are_named(tmp_path):
+    file, bars = write_trades(tmp_path / "a.csv", trade_rows(60)), tmp_path / "xauusd_h1.csv"
+    lines = [f"{(START + timedelta(hours=n - 400)).isoformat()},100,101,99,100" for n in range(600)]
+    bars.write_text("\n".join(["time,open,high,low,close", *lines]) + "\n")
+    with opened_history(HistorySource(files=(file,), bars=bars)) as history:
+        assert history.notes == (
+            "the last bar is more than 5 days older than the entry of 38 of 60 trades: regime, volatility and ATR are those of that bar",
+        )
 
 
 def test_files_that_overlap_count_each_trade_once(tmp_path):

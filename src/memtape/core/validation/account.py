@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from memtape.core.validation.approaches import Sizing, SizingAccount
 from memtape.core.validation.decisions import WalkedDecision
-from memtape.errors import Invalid
 
 Floats = NDArray[np.float64]
 MAX_RISK = 1.0  # of equity
@@ -58,7 +57,7 @@ def run_account(decisions: Sequence[WalkedDecision], sizing: Sizing, starting_eq
         while held and held[0][0] <= decision.entry_at:
             close(heappop(held)[2])
         if account.equity > 0:
-            sizes[place] = _checked(sizing(decision.before_outcome(), replace(account)))
+            sizes[place] = min(sizing(decision.before_outcome(), replace(account)), MAX_RISK)
             risks[place] = sizes[place] * account.equity
             pnl[place] = risks[place] * decision.r
         heappush(held, (decision.exit_at, decision.id, place))
@@ -84,9 +83,3 @@ def pooled_runs(parts: Sequence[tuple[Sequence[int], AccountRun]], n: int) -> Ac
         total += change
         path.append((when, total))
     return AccountRun(sizes, pnl, risks, tuple(path), starting, any(run.ruined for _, run in parts))
-
-
-def _checked(size: object) -> float:
-    if not isinstance(size, int | float | np.number) or not size >= 0:  # NaN too
-        raise Invalid("approach", f"gave the size {size}", "Return a share of equity of 0 or more")
-    return min(float(size), MAX_RISK)

@@ -53,6 +53,7 @@ class EvidenceRule:
     gamma: float = 0.25
     fraction: float = 0.25
     cap: float = 0.02
+    brake: bool = True  # the drawdown brake of the account
 
 
 def risk_of_evidence(sums: SizeSums, appetite: float, rule: EvidenceRule) -> float:
@@ -78,7 +79,7 @@ def evidence_sizing(variant: str | None = None, rule: EvidenceRule = EvidenceRul
 
     def size(decision: WalkedDecision, account: SizingAccount) -> float:
         sums = decision.evidence if variant is None else decision.variants[variant]
-        return risk_of_evidence(sums, account.appetite, rule)
+        return risk_of_evidence(sums, account.appetite if rule.brake else 1.0, rule)
 
     return size
 

@@ -7,7 +7,7 @@ equal mean risk on the same redrawn weeks; an answer needs 95 % of the draws on 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -32,9 +32,13 @@ class ClaimResult:
 
 
 def answer_claims(
-    drawn: Mapping[str, Floats], grid: WeekGrid, approaches: tuple[str, ...], overfitting: float | None, variants: int
-) -> list[ClaimResult]:
-    """Returns the answers. `drawn` has the redrawn daily returns of each approach at equal mean risk."""
+    drawn: Mapping[str, Floats], grid: WeekGrid, approaches: tuple[str, ...], overfitting: float | None, variants: int,
+    void: str | None = None,
+) -> list[ClaimResult]:  # fmt: skip
+    """Returns the answers. `drawn` has the redrawn daily returns of each approach at equal mean risk.
+
+    `void` is the reason why this history can tell nothing of any approach: then no expectation held or failed.
+    """
     found: list[ClaimResult] = []
     for name in approaches:
         own = drawn[name]
@@ -59,6 +63,8 @@ def answer_claims(
         )
         found.append(_calmar_claim(name, own, drawn["fixed_lot"], grid, flat))
     found.append(_overfitting_claim(overfitting, variants))
+    if void is not None:
+        found = [replace(one, answer="cannot be told", found=void) for one in found]
     return sorted(found, key=lambda one: one.number)
 
 

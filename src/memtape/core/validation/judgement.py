@@ -29,6 +29,7 @@ SIZE_VARIANTS: Mapping[str, EvidenceRule] = {
     "lower bound 10 %": EvidenceRule(gamma=0.10), "median instead of lower bound": EvidenceRule(gamma=0.50),
     "an eighth of Kelly": EvidenceRule(fraction=0.125), "half of Kelly": EvidenceRule(fraction=0.5),
     "cap 1 %": EvidenceRule(cap=0.01), "cap 4 %": EvidenceRule(cap=0.04),
+    "no drawdown brake": EvidenceRule(brake=False),
 }  # fmt: skip
 
 

@@ -80,6 +80,7 @@ class Verdict:
     answer: Answer
     gates: tuple[VerdictGate, ...]
     reason: str
+    void: str | None = None  # why the history can tell nothing of any approach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +104,8 @@ def judge(inputs: VerdictInputs) -> Verdict:
     basis = _basis_gates(inputs)
     missing = next((gate for gate in basis if not gate.holds), None)
     if missing is not None:
-        return Verdict("cannot be told", tuple(basis), missing.found)
+        void = next((gate.found for gate in history_gates(inputs) if not gate.holds), None)
+        return Verdict("cannot be told", tuple(basis), missing.found, void)
     upper = _direction_gates(inputs, pair, 1)
     if all(gate.holds for gate in upper):
         return Verdict("helps", (*basis, *upper), "every gate holds")
@@ -115,17 +117,28 @@ def judge(inputs: VerdictInputs) -> Verdict:
     return Verdict("cannot be told", (*basis, *upper), failed.found)
 
 
-def _basis_gates(inputs: VerdictInputs) -> list[VerdictGate]:
+def history_gates(inputs: VerdictInputs) -> list[VerdictGate]:
+    """Returns the gates of the history itself: where one fails, it can tell nothing of any approach."""
     pair, weeks = inputs.comparison, inputs.comparison.by_week.clusters
     signs = "; ".join(inputs.look_ahead)
     return [
         VerdictGate("no sign of look-ahead", not inputs.look_ahead, signs or "none found"),
         VerdictGate("wins and losses", inputs.one_class is None,
              "both occur" if inputs.one_class is None else f"all trades {inputs.one_class}"),
-        VerdictGate(f"at least {MIN_DECISIONS} decisions", pair.n >= MIN_DECISIONS, f"only {pair.n} decisions after the split"
-             if pair.n < MIN_DECISIONS else f"{pair.n} decisions"),
-        VerdictGate(f"at least {MIN_WEEKS} weeks", weeks >= MIN_WEEKS, f"only {weeks} weeks after the split"
-             if weeks < MIN_WEEKS else f"{weeks} weeks"),
+        VerdictGate(f"at least {MIN_DECISIONS} decisions", pair.n >= MIN_DECISIONS, _only("decision", pair.n, MIN_DECISIONS)),
+        VerdictGate(f"at least {MIN_WEEKS} weeks", weeks >= MIN_WEEKS, _only("week", weeks, MIN_WEEKS)),
+    ]  # fmt: skip
+
+
+def _only(what: str, n: int, wanted: int) -> str:
+    counted = f"{n} {what}{'' if n == 1 else 's'}"
+    return f"only {counted} after the split" if n < wanted else counted
+
+
+def _basis_gates(inputs: VerdictInputs) -> list[VerdictGate]:
+    pair = inputs.comparison
+    return [
+        *history_gates(inputs),
         VerdictGate("memory gave sizes", inputs.traded >= max(10, MIN_TRADED_SHARE * pair.n),
              f"memory gave {inputs.traded} of {pair.n} decisions a size"),
         VerdictGate("sizes vary", inputs.sizes_vary, "sizes vary" if inputs.sizes_vary else "every size is the same"),

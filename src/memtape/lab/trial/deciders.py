@@ -22,7 +22,7 @@ from memtape.core.near_names import near_names
 from memtape.core.observed import Bar
 from memtape.errors import Invalid
 from memtape.lab.trial.arm_memory import ArmMemory
-from memtape.lab.validate.options import load_function
+from memtape.lab.user_functions import call_function, load_function
 from memtape.sim.orders import LOT, Position
 from memtape.sim.strategies import STRATEGIES, OrderProposal, Strategy
 
@@ -63,7 +63,7 @@ class DeciderName:
 def rule_or_function(name: DeciderName, memory: ArmMemory) -> Strategy:
     """Returns a fresh decision maker for one run: what it remembers by itself does not pass from arm to arm."""
     if name.kind == "function":
-        return _function_strategy(load_function(name.name, "strategy"), memory)
+        return _function_strategy(name.shown, load_function(name.name, "strategy"), memory)
     rule = STRATEGIES[name.name.removesuffix(WITH_MEMORY)]()
     return AdvisedStrategy(rule, memory) if name.name.endswith(WITH_MEMORY) else rule
 
@@ -99,11 +99,12 @@ def _half(qty: Decimal) -> Decimal:
     return max((qty * HALF).quantize(LOT, rounding=ROUND_DOWN), LOT)
 
 
-def _function_strategy(function: Callable[..., Any], memory: ArmMemory) -> Strategy:
+def _function_strategy(name: str, function: Callable[..., Any], memory: ArmMemory) -> Strategy:
     asks = len(inspect.signature(function).parameters) >= 4
 
     def strategy(history: Sequence[Bar], position: Position, equity: Decimal) -> Sequence[OrderProposal]:
-        found = function(history, position, equity, memory) if asks else function(history, position, equity)
+        given = (history, position, equity, memory) if asks else (history, position, equity)
+        found = call_function("strategy", name, function, *given)
         if found is None:
             return ()
         proposals = cast(Sequence[OrderProposal], found)

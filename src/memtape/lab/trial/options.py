@@ -11,6 +11,7 @@ from typing import Any
 from memtape.core.trial.arms import OFF, ON, SHUFFLED, Arm
 from memtape.core.values import Money, read
 from memtape.errors import Invalid
+from memtape.lab.validate.parts import check_kept_folder
 
 MAX_SEEDS = 100
 MAX_LATER_START = 0.2  # of the bars, within which later seeds begin
@@ -50,6 +51,7 @@ class TrialOptions:
                 raise Invalid(name, f"{amount} is outside 0 to 10000", "Give basis points: 5 means 0.05 %")
         if not read(Money, self.starting_equity, at="starting_equity") > 0:
             raise Invalid("starting_equity", f"{self.starting_equity} is not above 0", "Give the money the account starts with")
+        check_kept_folder(self.keep)
 
     def settings(self) -> dict[str, Any]:
         """What the numbers depend on, besides bars and decision maker; not how they are computed."""

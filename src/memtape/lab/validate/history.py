@@ -6,9 +6,11 @@ A file is never changed, and the temporary store is deleted at the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,7 @@ from memtape.brokers.files import load_file
 from memtape.compose import open_memory
 from memtape.core.codec import digest, time_text
 from memtape.core.memory.episodes import Episode
-from memtape.core.observed import Bars
+from memtape.core.observed import Bar, Bars
 from memtape.errors import Invalid
 from memtape.sim.bars import bars_hash, read_bar_file
 from memtape.surfaces.file_imports import import_content
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 AGENT = "validated"
 BAR_BATCH = 5000
 GROUP_FIELDS = ("strategy", "symbol")
+DAY = timedelta(days=1)
+OLD_BARS = 5 * DAY  # longer than any weekend with holidays
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +87,10 @@ def opened_history(source: HistorySource) -> Iterator[ValidatedHistory]:
     with TemporaryDirectory(prefix="memtape-validate-") as folder:
         store = str(Path(folder) / "history.db")
         with open_memory(store) as memory:
-            names, hashes, notes = _imported(memory, source)
+            names, hashes, notes, bars = _imported(memory, source)
             group = source.group if source.group in (None, *GROUP_FIELDS) else "strategy"
             history = _history(source, memory.agent(AGENT), store, AGENT, names, hashes, notes, group)
-            unknown = sum(e.regime is None for e in history.episodes)
-            if source.bars is not None and unknown:
-                beyond = f"the bars show no regime at the entry of {unknown:,} of {len(history.episodes):,} trades"
-                history = replace(history, notes=(*notes, beyond))
-            yield history
+            yield replace(history, notes=(*notes, *_bar_notes(history.episodes, bars)))
 
 
 def _history(
@@ -104,16 +104,43 @@ def _history(
     return ValidatedHistory(store or "", source.owner, agent_id, agent, ordered, claims_count, group, names, hashes, notes)
 
 
-def _imported(memory: Memory, source: HistorySource) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
+def _bar_notes(episodes: Sequence[Episode], bars: Sequence[Bar]) -> list[str]:
+    """Returns what the bars do not show: entries before them, of other symbols, or long after the last one."""
+    if not bars:
+        return []
+    notes, of = [], f"of {len(episodes):,} trades"
+    if unknown := sum(e.regime is None for e in episodes):
+        notes.append(f"the bars show no regime at the entry of {unknown:,} {of}")
+    ends: dict[str, list[datetime]] = {}
+    for bar in bars:
+        ends.setdefault(bar.symbol, []).append(bar.t1)
+    usual = max(OLD_BARS, 2 * max(bar.t1 - bar.t0 for bar in bars))
+    for times in ends.values():
+        times.sort()
+    old = 0
+    for e in episodes:
+        times = ends.get(e.symbol, [])
+        place = bisect_right(times, e.entry_at)
+        old += bool(place) and e.entry_at - times[place - 1] > usual
+    if old:
+        beyond = f"the last bar is more than {usual / DAY:g} days older than the entry of {old:,} {of}"
+        notes.append(f"{beyond}: regime, volatility and ATR are those of that bar")
+    return notes
+
+
+def _imported(
+    memory: Memory, source: HistorySource
+) -> tuple[dict[str, str], dict[str, str], tuple[str, ...], Sequence[Bar]]:
     names, hashes, notes = {"file": ", ".join(file.name for file in source.files)}, {}, []
+    bars: Sequence[Bar] = ()
     memory.create_skill(AGENT)
     memory.create_agent(AGENT, skill=AGENT)
     if source.bars is not None:
-        found = read_bar_file(source.bars, symbol=source.symbol)
+        bars = read_bar_file(source.bars, symbol=source.symbol).bars
         agent = memory.agent(AGENT)
-        for start in range(0, len(found.bars), BAR_BATCH):
-            agent.observe(Bars(bars=tuple(found.bars[start : start + BAR_BATCH])), backfill=True)
-        names["bars"], hashes["bars"] = source.bars.name, bars_hash(found.bars)
+        for start in range(0, len(bars), BAR_BATCH):
+            agent.observe(Bars(bars=tuple(bars[start : start + BAR_BATCH])), backfill=True)
+        names["bars"], hashes["bars"] = source.bars.name, bars_hash(bars)
     mapping = dict(source.mapping or {})
     if source.group not in (None, *GROUP_FIELDS):
         mapping["strategy"] = source.group
@@ -137,7 +164,7 @@ def _imported(memory: Memory, source: HistorySource) -> tuple[dict[str, str], di
         if skipped:
             notes.append(f"{skipped} rows of {file.name} could not be read and are left out")
     hashes["file"] = parts[0] if len(parts) == 1 else digest("".join(parts))
-    return names, hashes, tuple(notes)
+    return names, hashes, tuple(notes), bars
 
 
 def describe_period(episodes: tuple[Episode, ...]) -> dict[str, Any]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, cast
 
-from memtape.core.validation.approaches import TITLES, Sizing
+import numpy as np
+
+from memtape.core.validation.approaches import TITLES, Sizing, SizingAccount
+from memtape.core.validation.decisions import WalkedDecision
 from memtape.errors import Invalid
+from memtape.lab.user_functions import call_function, load_function
+from memtape.lab.validate.parts import check_kept_folder
 
 MAX_EMBARGO_HOURS = 8784.0  # a year
 
@@ -50,6 +53,7 @@ class ValidateOptions:
         for name in self.approaches:
             if name in TITLES:
                 raise Invalid("approach", f"'{name}' is an approach of memtape", "Rename the function")
+        check_kept_folder(self.keep)
 
     def settings(self) -> dict[str, Any]:
         """What the numbers depend on; not how they are computed."""
@@ -69,23 +73,13 @@ def load_sizing(name: str) -> tuple[str, Sizing]:
     return name.rpartition(":")[2], cast(Sizing, load_function(name, "approach"))
 
 
-def load_function(name: str, argument: str) -> Callable[..., Any]:
-    """Returns a function of the user: `package.module:function` or `file.py:function`, loaded afresh from a file.
+def checked_sizing(name: str, sizing: Sizing) -> Sizing:
+    """Returns a sizing of the user that names itself where it fails or gives no share of equity."""
 
-    Raises Invalid, naming the argument.
-    """
-    where, colon, function = name.rpartition(":")
-    if not colon:
-        raise Invalid(argument, f"'{name}' names no function", "Write it like sizing.py:half_kelly or package.module:function")
-    try:
-        if where.endswith(".py"):
-            spec = spec_from_file_location(Path(where).stem, where)
-            if spec is None or spec.loader is None or not Path(where).is_file():
-                raise Invalid(argument, f"there is no file {where}", "Name an existing file")
-            module = module_from_spec(spec)
-            spec.loader.exec_module(module)
-        else:
-            module = import_module(where)
-        return cast(Callable[..., Any], getattr(module, function))
-    except (ImportError, AttributeError) as error:
-        raise Invalid(argument, f"{name} cannot be loaded: {error}", "Check the module and the function") from None
+    def size(decision: WalkedDecision, account: SizingAccount) -> float:
+        found = call_function("approach", name, sizing, decision, account)
+        if not isinstance(found, int | float | np.number) or isinstance(found, bool) or not found >= 0:  # NaN too
+            raise Invalid("approach", f"{name} gave the size {found!r}", "Return a share of equity of 0 or more")
+        return float(found)
+
+    return size

@@ -150,6 +150,15 @@ class PartFiles:
         save_kept(self._path(part), found)
 
 
+def check_kept_folder(folder: Path | None) -> None:
+    """Makes the folder of finished parts. Raises Invalid if it cannot be one: before the work, not after it."""
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Invalid("keep", f"{folder} cannot be a folder: {error.strerror}", "Name another folder") from None
+
+
 def load_kept(path: Path | None, number: int) -> dict[str, Any] | None:
     """Returns a finished part from its file; None if there is none, or one that was written in part."""
     if path is None or not path.is_file():

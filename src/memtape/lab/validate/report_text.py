@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memtape.core.codec import canonical_plain, digest
-from memtape.lab.validate.words import METRIC_TITLES, R_BY, approach_title, metric_text
+from memtape.lab.validate.words import METRIC_TITLES, R_BY, approach_title, counted, metric_text, rounded_text
 
 REPORT_HEADING = "# Validation: "
 RECALL_TITLES: Mapping[str, str] = {
@@ -50,7 +50,7 @@ def number_text(value: float | None, digits: int = 3, scale: float = 1.0) -> str
     >>> number_text(0.12345), number_text(None), number_text(1234.5, 0)
     ('0.123', '–', '1,234')
     """
-    return "–" if value is None else f"{scale * value:,.{digits}f}"
+    return "–" if value is None else rounded_text(scale * value, digits)
 
 
 def interval_text(ends: Sequence[float] | None, digits: int = 3) -> str:
@@ -139,7 +139,7 @@ def setting_rows(result: Mapping[str, Any]) -> Iterator[Row]:
     yield "Unit of outcomes", f"{R_BY[data['r_by']]}{typical}"
     yield "Split", f"{data['split']}; {data['training_trades']:,} trades had ended, {data['purged']} were open and train nothing"
     yield "Embargo", f"{data['embargo_hours']:g} hours"
-    decided = f"{data['decisions']:,} at {data['moments']:,} moments in {data['weeks']} weeks"
+    decided = f"{data['decisions']:,} at {counted(data['moments'], 'moment')} in {counted(data['weeks'], 'week')}"
     yield "Decisions", f"{decided}; {data['without_outcome']} without an outcome left out; {data['recalls']:,} recalls"
     if data["groups"]:
         yield "Groups", f"{len(data['groups'])} by {data['group_by']}, each with its own memory and account"

@@ -34,7 +34,7 @@ from memtape.core.validation.verdict import power_sentence
 from memtape.engine.view.situation import current_situation
 from memtape.errors import Invalid
 from memtape.lab.validate.history import HistorySource, ValidatedHistory, opened_history
-from memtape.lab.validate.options import ValidateOptions
+from memtape.lab.validate.options import ValidateOptions, checked_sizing
 from memtape.lab.validate.parts import PartFiles, decision_from_json, make_parts, run_parts, walk_part
 from memtape.lab.validate.tables import (
     curves_json,
@@ -134,9 +134,10 @@ def study_decisions(
 ) -> dict[str, Any]:
     """Returns the accounts, metrics, claims, sensitivity and verdicts of walked decisions."""
     accounts = Accounts(decisions, options.starting_equity)
-    for name, sizing in options.approaches.items():
+    own_sizings = {name: checked_sizing(name, sizing) for name, sizing in options.approaches.items()}
+    for name, sizing in own_sizings.items():
         accounts.check_repeatable(name, sizing)
-    sizings = accounts.all_sizings(options.approaches)
+    sizings = accounts.all_sizings(own_sizings)
     runs = {name: accounts.run(sizing) for name, sizing in sizings.items()}
     sizes = {name: accounts.surviving_sizes(sizings[name], run) for name, run in runs.items()}
     equal = {name: accounts.at_equal_risk(found) for name, found in sizes.items()}
@@ -153,8 +154,8 @@ def study_decisions(
     }
     overfit = _parameter_overfitting(runs, variants, decisions)
     redrawn_ = {name: redrawn(grid, daily_returns(grid, run), draws) for name, run in equal.items()}
-    claims = answer_claims(redrawn_, grid, ("owm_literal", EVIDENCE), overfit, len(variants) + 1)
     own = judged[EVIDENCE]
+    claims = answer_claims(redrawn_, grid, ("owm_literal", EVIDENCE), overfit, len(variants) + 1, own.verdict.void)
     result: dict[str, Any] = {
         "result_version": RESULT_VERSION,
         "memtape": version("memtape"),

@@ -28,7 +28,7 @@ METRIC_TITLES: Mapping[str, str] = {
     "skipped_unfavourable": "Skipped in unfavourable regimes",
 }
 R_BY: Mapping[str, str] = {
-    "stop": "R by stop", "stated": "R as stated", "atr_proxy": "R by ATR", "money": "R by typical loss in money",
+    "stop": "R by stop", "stated": "R as stated", "atr_proxy": "R by ATR (1R is 1.5 ATR)", "money": "R by typical loss in money",
 }  # fmt: skip
 PERCENT = {"max_drawdown", "ghpr", "mean_risk", "skipped_unfavourable"}
 
@@ -36,7 +36,7 @@ PERCENT = {"max_drawdown", "ghpr", "mean_risk", "skipped_unfavourable"}
 def verdict_line(result: Mapping[str, Any]) -> str:
     """Returns the verdict in one sentence."""
     verdict, data = result["verdict"], result["data"]
-    n = f"{data['decisions']:,} decision{'' if data['decisions'] == 1 else 's'}"
+    n = counted(data["decisions"], "decision")
     per_trade = f"{verdict['difference']:+.2f}R per trade at equal risk"
     if verdict["answer"] == "helps":
         gained = result["own_risk"][EVIDENCE]["net_pnl"]["interval"]
@@ -45,6 +45,25 @@ def verdict_line(result: Mapping[str, Any]) -> str:
     if verdict["answer"] == "hurts":
         return f"Memory hurt on these trades: {per_trade} over {n}."
     return f"It cannot be told whether memory helps ({n}): {verdict['reason']}."
+
+
+def rounded_text(value: float, digits: int) -> str:
+    """Returns a number of so many digits; what is rounded to zero has no sign.
+
+    >>> rounded_text(-1234.56, 1), rounded_text(-0.004, 2)
+    ('-1,234.6', '0.00')
+    """
+    text = f"{value:,.{digits}f}"
+    return text if text.strip("-0.") else text.lstrip("-")
+
+
+def counted(n: int, what: str) -> str:
+    """Returns how many there are, in words.
+
+    >>> counted(1, "week"), counted(2345, "decision")
+    ('1 week', '2,345 decisions')
+    """
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def metric_text(name: str, cell: Mapping[str, Any]) -> str:
@@ -58,10 +77,10 @@ def metric_text(name: str, cell: Mapping[str, Any]) -> str:
     scale, unit, digits = (
         (100.0, " %", 2 if name == "ghpr" else 1) if name in PERCENT else (1.0, "", 0 if name == "net_pnl" else 2)
     )
-    value = f"{scale * cell['value']:,.{digits}f}{unit}"
+    value = f"{rounded_text(scale * cell['value'], digits)}{unit}"
     if cell.get("interval") is None:
         return value
-    low, high = (f"{scale * end:,.{digits}f}" for end in cell["interval"])
+    low, high = (rounded_text(scale * end, digits) for end in cell["interval"])
     return f"{value} ({low} to {high})"
 
 
@@ -93,7 +112,8 @@ def terminal_tables(result: Mapping[str, Any]) -> dict[str, Any]:
     data = result["data"]
     basis = (
         f"{data['trades']:,} trades, {R_BY[data['r_by']]}; split {data['split'][:10]}, embargo {data['embargo_hours']:g} h, "
-        f"{data['purged']} open then; {data['decisions']:,} decisions at {data['moments']:,} moments in {data['weeks']} weeks"
+        f"{data['purged']} open then; {counted(data['decisions'], 'decision')} at {counted(data['moments'], 'moment')} in "
+        f"{counted(data['weeks'], 'week')}"
     )
     return {
         "power": result["power"],
@@ -106,4 +126,4 @@ def terminal_tables(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _short(value: float | None, digits: int, scale: float = 1.0) -> str | None:
-    return None if value is None else f"{scale * value:,.{digits}f}"
+    return None if value is None else rounded_text(scale * value, digits)

@@ -10,7 +10,7 @@ import typer
 
 from memtape.surfaces.cli.options import Db, Json, Owner, open_store, progress
 from memtape.surfaces.cli.printing import answer, print_sentence, reporting
-from memtape.surfaces.cli.validation import write_study
+from memtape.surfaces.cli.validation import check_study_places, write_study
 from memtape.surfaces.translate import json_text
 
 
@@ -49,6 +49,7 @@ def trial(
         from memtape.lab.trial.study import run_trial
 
         limit: Decimal | None = None if max_cost is None else read(Money, max_cost, at="max_cost")
+        check_study_places(report, documents_of, db, owner)
         with progress("trial") as tick:
             result = run_trial(TrialOptions(
                 bars=bars, strategy=strategy, arms=read_arms(arms), symbol=symbol, seeds=seeds, chance=chance, fee_bps=fee_bps,

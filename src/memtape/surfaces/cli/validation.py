@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,6 +55,7 @@ def validate(
             kind=kind, mapping=option_pairs("map", map or []), where=option_pairs("where", where or []), zone=zone,
             skip_bad=skip_bad,
         )  # fmt: skip
+        check_study_places(report, documents_of, db, owner)
         with progress("validate") as tick:
             options = ValidateOptions(
                 split=split, embargo_hours=embargo, starting_equity=starting_equity, seed=seed, resamples=resamples,
@@ -75,14 +77,32 @@ def write_validation(result: dict[str, Any], where: Path) -> dict[str, str]:
     return write_study(where, result, render_validation(result), validation_markdown(result))
 
 
+def check_study_places(report: Path | None, documents_of: str | None, db: str | None, owner: str | None) -> None:
+    """Refuses a report that could not be written and an agent that does not exist: before the work, not after it."""
+    if report is not None:
+        _page_of(report)
+        ancestor = next(folder for folder in (report.absolute(), *report.absolute().parents) if folder.exists())
+        if not (ancestor.is_dir() or ancestor == report.absolute()) or not os.access(ancestor, os.W_OK):
+            raise Invalid("report", f"{report} cannot be written", "Name another file")
+    if documents_of is not None:
+        with open_store(db, owner) as memory:
+            memory.agent(documents_of)
+
+
+def _page_of(where: Path) -> Path:
+    """Returns the page of a report: the file itself, or report.html of a folder."""
+    if where.is_dir() or not where.suffix:
+        return where / "report.html"
+    if where.suffix.lower() not in (".html", ".htm"):
+        raise Invalid("report", f"{where.name} is no HTML file", "Name a file that ends in .html, or a folder")
+    return where
+
+
 def write_study(where: Path, result: dict[str, Any], html: str, markdown: str) -> dict[str, str]:
     """Writes a report as a page with its data beside it, or all three forms into a folder. Returns the paths."""
-    folder = where.is_dir() or not where.suffix
-    if not folder and where.suffix.lower() not in (".html", ".htm"):
-        raise Invalid("report", f"{where.name} is no HTML file", "Name a file that ends in .html, or a folder")
-    page = where / "report.html" if folder else where
+    page = _page_of(where)
     texts = {page: html, page.with_suffix(".json"): json_text(result) + "\n"}
-    if folder:
+    if page != where:
         texts[page.with_suffix(".md")] = markdown
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
