@@ -24,7 +24,7 @@ from memtape.engine.view.agent_config import card_type
 from memtape.engine.view.decisions import decision_card, refuse_closed_gate
 from memtape.engine.view.owner_stream import skill_from_item
 from memtape.engine.write.arrivals import Arrival, check_time, checked_value, complete_value, expected_names, named_claim
-from memtape.engine.write.quiet_ticks import has_parts
+from memtape.engine.write.quiet_ticks import changes_account, has_parts
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.tables import Tables
@@ -101,11 +101,13 @@ class Recording:
             tables.expect(*expected_names(tick for tick, _, _ in prepared))
             while len(receipts) < len(prepared):
                 # As many as possible together, then one on which something happens.
-                following = ((tick, self._known_at(tick, now, False)) for tick, _, now in prepared[len(receipts) :])
-                if quiet := self._scope.quiet_writer(tables).record(following):
-                    receipts += quiet
-                    continue
                 tick, misfits, now = prepared[len(receipts)]
+                if not changes_account(tick):
+                    rest = range(len(receipts), len(prepared))
+                    following = ((prepared[n][0], self._known_at(prepared[n][0], prepared[n][2], False)) for n in rest)
+                    if quiet := self._scope.quiet_writer(tables).record(following):
+                        receipts += quiet
+                        continue
                 receipt = self._write(tables, tick, now, False, None, None)
                 receipts.append(replace(receipt, concluded=(*receipt.concluded, *misfits)) if misfits else receipt)
                 if until_lessons_due and receipt.reflection_due:

@@ -40,7 +40,7 @@ from memtape.sim.venue import PLAIN_VENUE, Venue
 
 AmountInput = Decimal | int | float | str
 Progress = Callable[[int, int], object]  # (ticks done, ticks in all)
-BATCH_TICKS = 1000
+BATCH_TICKS = 2000
 AfterTick = Callable[[Tick, Any], object]  # (the tick, the receipt of agent.observe)
 
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import NamedTuple
 
 from memtape.core.codec import micros
@@ -203,21 +204,27 @@ def _candles(
     bars = bars[-many:]
     if source == wanted:
         return bars
-    length = wanted * 1_000_000
-    starts = [bar.start for bar in bars]
+    length, per_candle = wanted * 1_000_000, wanted // source
     whole: list[Candle] = []
-    first = 0
-    while first < len(bars):
-        end = (starts[first] // length + 1) * length
-        after = bisect_left(starts, end, first)
+    first, n = 0, len(bars)
+    while first < n:
+        start = bars[first].start
+        end = (start // length + 1) * length
+        # A candle of a market that never closes has all its bars, so the place after its last bar is mostly known at once.
+        after = first + per_candle - (start % length) // (source * 1_000_000)
+        if after > n or bars[after - 1].start >= end or (after < n and bars[after].start < end):
+            after = bisect_left(bars, end, first, key=_start_of)
         if end <= at:
-            key = (wanted, source, starts[first], bars[after - 1].end)
+            key = (wanted, source, start, bars[after - 1].end)
             if key not in joined:
                 joined[key] = _join(bars[first:after])
             whole.append(joined[key])
         first = after
     # The beginning of the first candle may be missing.
     return whole[1:] if len(bars) == many else whole
+
+
+_start_of = attrgetter("start")
 
 
 def _join(bars: Sequence[CompletedBar]) -> Candle:

@@ -122,9 +122,9 @@ def named_claim(tables: Tables, claim: Claim) -> Claim:
 def check_time(value: Observed, now: datetime) -> None:
     """Raises Invalid if a time in a value lies in the future."""
     latest = now + CLOCK_TOLERANCE
-    at = occurred_at(value)
-    if isinstance(value, Tick) and not has_parts(value) and value.t <= latest and all(bar.t1 <= latest for bar in value.bars):
+    if isinstance(value, Tick) and value.t <= latest and not has_parts(value) and all(bar.t1 <= latest for bar in value.bars):
         return
+    at = occurred_at(value)
     named: list[tuple[str, datetime | None]] = [("exit_at" if value.kind in ("trade", "claim", "closing") else "t", at)]
     if isinstance(value, Tick):
         named += [(f"fills.{n}.t", fill.t) for n, fill in enumerate(value.fills)]
