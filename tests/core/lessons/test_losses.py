@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from memtape.core.lessons.losses import find_losses
+from memtape.core.lessons.losses import find_losses, loss_of_all
 from memtape.core.memory.episodes import Episode
 from tests.columns.memories import episode as blank
 
@@ -50,6 +50,21 @@ def test_without_a_planted_loss_the_worst_group_could_be_luck():
     found = find_losses(*history(), claims_count=True)
     assert found.groups and {group.verdict for group in found.groups} <= {"luck", "rest"}
     assert all("luck" in group.said or "no worse" in group.said for group in found.groups)
+
+
+def test_an_account_that_loses_on_everything_hears_that_it_loses_and_not_that_its_losses_are_luck():
+    trades, nets = history()
+    nets = {id_: net - 25 for id_, net in nets.items()}
+    lost = [trade._replace(pnl_r=float(nets[trade.id]) / 50, pnl_usd=float(nets[trade.id])) for trade in trades]
+    found = find_losses(lost, nets, claims_count=True)
+    said = loss_of_all(found, "EUR")
+    assert "worse" not in {group.verdict for group in found.groups}
+    assert said.startswith("All trades together lose more than luck explains: -0.5") and "R a trade (n = 200, 90 %" in said
+    without_stops = [trade._replace(pnl_r=None, r_source=None) for trade in lost]
+    assert "in typical losses of EUR " in loss_of_all(find_losses(without_stops, nets, claims_count=True), "EUR")
+    # A month is too short to tell, and an account around zero is told nothing.
+    assert loss_of_all(find_losses(lost[:100], nets, claims_count=True), "EUR") == ""
+    assert loss_of_all(find_losses(*history(), claims_count=True), "EUR") == ""
 
 
 def test_only_groups_that_lost_money_are_listed_the_worst_first():

@@ -368,6 +368,14 @@ def test_undecided_beliefs_that_the_situation_could_test_are_named_with_a_plan()
     assert [each.belief.id for each in found] == ["new", "even", "leaning"]
     assert read_predicate(found[1].plan["trigger_condition"]) and found[1].plan["planned_action"]["trades"] == 10
     assert "next 10 trades" in found[1].plan["planned_action"]["message"]
+    assert found[1].why.endswith(
+        ". Undecided after 10 trades, 50 % likely that their true rate is above that of the others; this situation could settle it"
+    )
+
+
+def test_where_no_trade_won_inside_a_group_or_outside_it_there_is_nothing_to_settle():
+    poor = [belief("nobody", 0, 16, probability=0.73, base_rate=0.0), belief("everybody", 16, 0, probability=0.3, base_rate=1.0)]
+    assert recall_reference([], poor, [], asked()).worth_testing == ()
 
 
 @pytest.mark.parametrize(

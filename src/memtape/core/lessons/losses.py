@@ -8,6 +8,9 @@ The verdict compares a group with the other trades, by the same tests as lessons
 the rest says nothing about the group. Groups that cannot be tested because they have too few trades are counted and not listed. A
 group of nearly all trades is not listed either, nor one that has mostly the same trades as another one on the list.
 
+That no group is worse than the rest does not mean that the losses are luck: where all trades together lose, every group does. So
+the answer says it where the 90 % interval of the mean of all trades is below zero.
+
 >>> verdict_text("luck", 0.341, 41), verdict_text("worse", 0.004, 41)
 ('could be luck: as far off in 34 % of shuffles', 'worse than luck explains (p 0.4 %, 41 groups tested)')
 >>> verdict_text("rest", 0.7, 41), verdict_text("same", 1.0, 41, "12-16 UTC")
@@ -21,8 +24,9 @@ from decimal import Decimal, localcontext
 from typing import Literal
 
 from memtape.core.brief.sanitize import quote_text, safe_name
-from memtape.core.lessons.candidates import find_candidates, tested_count
+from memtape.core.lessons.candidates import MIN_TRADING_DAYS, find_candidates, tested_count
 from memtape.core.lessons.reflection import Candidate
+from memtape.core.lessons.stats_lessons import signed_figure
 from memtape.core.lessons.trade_groups import (
     ALIKE_SHARE,
     HOUR,
@@ -81,6 +85,7 @@ class Losses:
     tested: int  # groups and other patterns that were tested together
     too_small: int  # losing groups with too few trades to tell
     source: str = ""  # who reported the outcomes, in words
+    everything: Candidate | None = None  # all the trades that were tested, together; None: too few of them
 
 
 def find_losses(episodes: Sequence[Episode], nets: Mapping[str, Decimal | None], *, claims_count: bool) -> Losses:
@@ -120,6 +125,7 @@ def find_losses(episodes: Sequence[Episode], nets: Mapping[str, Decimal | None],
     return Losses(
         unit=unit, n=len(known), net_usd=_total(nets, (e.id for e in known)), mean_r=mean(outcomes) if outcomes else None,
         groups=tuple(groups), tested=tested, too_small=too_small,
+        everything=next((one for one in candidates if one.kind == "all"), None),
     )  # fmt: skip
 
 
@@ -209,6 +215,18 @@ def verdict_text(verdict: Verdict, p_value: float, tested: int, other: str = "")
         # A small share alone would read as a finding.
         return f"{often}, and {tested} groups were tested" if p_value < 0.05 else often
     return f"mostly the same trades as {other}" if verdict == "same" else "no worse than the other trades"
+
+
+def loss_of_all(found: Losses, currency: str) -> str:
+    """Returns a sentence, and a blank, if luck does not explain that all trades together lose; a short record cannot tell."""
+    one = found.everything
+    if one is None or (one.days or 0) < MIN_TRADING_DAYS or one.interval[1] >= 0:
+        return ""
+    unit = found.unit.phrase(currency)
+    mean, low, high = (f"{signed_figure(figure)}{'R' if unit[:1] == 'R' else ''}" for figure in (one.mean, *one.interval))
+    in_unit = "" if unit == "R" else f", in {unit}"
+    figures = f"{mean} a trade{in_unit} (n = {one.n}, 90 % interval {low} to {high})"
+    return f"All trades together lose more than luck explains: {figures}. "
 
 
 def _percent(share: float) -> str:

@@ -7,6 +7,8 @@
 >>> print(belief_sentence(longs, 4, 30, 58, 120, left_out=True).replace(": ", ":\\n"))
 VB longs on XAUUSD win less often in a trending-up market:
 4 of 30 (13 %, 90 % interval 6-27 %) against 48 % of its other 120 trades that no other belief covers.
+>>> belief_sentence(key, 51, 80, 353, 550)
+'VB on XAUUSD wins about as often in London: 51 of 80 (64 %, 90 % interval 55-72 %) against 64 % of its other 550 trades.'
 >>> cell_phrase(key), cell_phrase(longs)
 ('VB on XAUUSD in London', 'VB longs on XAUUSD in a trending-up market')
 """
@@ -33,7 +35,9 @@ def belief_sentence(key: CellKey, wins: int, n: int, base_wins: int, base_n: int
     if base_n < MIN_COMPARED_TRADES:
         return f"{who} won {_counted(wins, n)}{place}; {too_few(base_n, left_out)}."
     rate, base_rate = wins / n, base_wins / base_n
-    often = "as often" if rate == base_rate else "more often" if rate > base_rate else "less often"
+    # "Less often: 64 % against 64 %" would contradict itself.
+    alike = "as often" if rate == base_rate else "about as often" if percent(rate) == percent(base_rate) else ""
+    often = alike or ("more often" if rate > base_rate else "less often")
     others = f"its other {base_n} trades{' that no other belief covers' if left_out else ''}"
     return f"{who} win{'' if plural else 's'} {often}{place}: {_counted(wins, n)} against {percent(base_rate)} of {others}."
 

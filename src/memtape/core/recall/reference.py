@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from memtape.core.brief.number_format import format_count
 from memtape.core.memory.beliefs import BELIEVED_FROM_TRADES, Belief
 from memtape.core.memory.episodes import Episode, known_episodes
 from memtape.core.memory.outcome_units import money_unit
@@ -182,8 +183,9 @@ def _probability(belief: Belief) -> float:
 
 def _undecided(belief: Belief) -> bool:
     untested, low, high = belief.n < BELIEVED_FROM_TRADES, *UNDECIDED_PROBABILITY
-    # Without a base rate, no further trade of its kind can settle a belief.
-    comparable = belief.source == "seeded" or belief.base_rate is not None
+    # Without a base rate, no further trade of its kind can settle a belief. Where every trade won, or none did, in the group
+    # as in the others, there is no difference that trades could settle.
+    comparable = belief.source == "seeded" or (belief.base_rate is not None and not belief.base_rate == belief.rate in (0.0, 1.0))
     return comparable and belief.status == "candidate" and (untested or low <= _probability(belief) <= high)
 
 
@@ -199,8 +201,11 @@ def _could_test(belief: Belief, query: Query) -> bool:
 
 
 def _why_test(belief: Belief) -> str:
-    chance = f", {100 * belief.probability:.0f} % likely to beat the base rate" if belief.probability is not None else ""
-    return f"{belief.sentence.rstrip('.')}: {belief.n} trades so far{chance}; this situation could settle it"
+    counted = format_count(belief.n, "trade")
+    if belief.probability is None:
+        return f"{belief.sentence.rstrip('.')}. Undecided after {counted}; this situation could settle it"
+    chance = f"{100 * belief.probability:.0f} % likely that their true rate is above that of the others"
+    return f"{belief.sentence.rstrip('.')}. Undecided after {counted}, {chance}; this situation could settle it"
 
 
 def _plan_to_test(belief: Belief) -> dict[str, object]:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from memtape.core.codec import time_text
 from memtape.core.ledger.trades import money_text
-from memtape.core.lessons.losses import GroupField, LosingGroup, Verdict
+from memtape.core.lessons.losses import GroupField, LosingGroup, Losses, Verdict, loss_of_all
 from memtape.surfaces.answer_models import Answer
 from memtape.surfaces.answers import rounded_figure
 from memtape.surfaces.questions import AsOf, agent_of
@@ -78,7 +78,7 @@ def get_losses(memory: Memory, ask: GetLosses, caller: Caller) -> LossesAnswer:
         outcomes=found.source,
         groups=[_row(group) for group in listed[: ask.limit]], n_groups=len(listed), n_too_small=found.too_small,
         tested=found.tested,
-        summary=_summary(found.n, found.groups, found.tested, found.too_small) + _elsewhere(ask.by, found.n, listed),
+        summary=_summary(found, currency) + _elsewhere(ask.by, found.n, listed),
     )  # fmt: skip
 
 
@@ -97,15 +97,16 @@ def _elsewhere(by: GroupField | None, n: int, listed: Sequence[LosingGroup]) -> 
     return f" None of them is by {by}; get_strategy_performance with detail lists every hour, weekday, symbol and side."
 
 
-def _summary(n: int, groups: tuple[LosingGroup, ...], tested: int, too_small: int) -> str:
-    """The answer in one sentence, and what was left out."""
-    worse = [group.label for group in groups if group.verdict == "worse"]
-    few = "1 losing group has" if too_small == 1 else f"{too_small} losing groups have"
-    small = f" {few} too few trades to tell." if too_small else ""
-    if not n:
+def _summary(found: Losses, currency: str) -> str:
+    """The answer in a few sentences: whether all trades together lose, which groups are worse, and what was left out."""
+    worse = [group.label for group in found.groups if group.verdict == "worse"]
+    few = "1 losing group has" if found.too_small == 1 else f"{found.too_small} losing groups have"
+    small = f" {few} too few trades to tell." if found.too_small else ""
+    if not found.n:
         return "No closed trade with a known result yet."
+    everything = loss_of_all(found, currency)
     if worse:
-        return f"Worse than luck explains: {', '.join(worse)} ({tested} groups tested).{small}"
-    if groups:
-        return f"No losing group is distinguishable from luck ({tested} groups tested).{small}"
-    return f"No group with enough trades lost money.{small}"
+        return f"{everything}Worse than luck explains: {', '.join(worse)} ({found.tested} groups tested).{small}"
+    if found.groups:
+        return f"{everything}No group loses more than the other trades beyond luck ({found.tested} groups tested).{small}"
+    return f"{everything}No group with enough trades lost money.{small}"
