@@ -61,7 +61,7 @@ ETH = trade(
 )  # fmt: skip
 HELD = trade(
     "h1", entry_at=NOON - 30 * MINUTE, minutes=None, symbol="ETH", entry_size_usd=200, entry_price=3410, stop_price=3380, target_price=3500,
-    initial_risk_usd=8, r_source="stop", mfe_usd=22, mae_usd=-8, entry_reason="BB lower-band bounce", realized_pnl_usd=0, qty_exited=0,
+    initial_risk_usd=1.76, r_source="stop", mfe_usd=2.2, mae_usd=-0.8, entry_reason="BB lower-band bounce", realized_pnl_usd=0, qty_exited=0,
 )  # fmt: skip
 SKILL = Skill(
     id="breakout", name="Breakout of the London range",

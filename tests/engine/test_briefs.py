@@ -220,6 +220,27 @@ def test_open_positions_are_marked_to_the_last_price_known(memory):
     assert "mark=110" in holding and "+$10" in holding
 
 
+def test_where_each_symbol_was_traded_once_the_brief_says_what_all_symbols_say(memory):
+    agent = given(memory, mode="paper")
+    for n in range(12):  # contracts of options: each has a symbol of its own, and no stop
+        agent.observe(
+            {"trade_id": str(n), "symbol": f"TSLA26{n:02d}C", "side": "long", "entry_at": hour(4 * n), "entry_price": 2,
+             "exit_at": hour(4 * n + 1), "exit_price": 3 if n % 4 == 0 else 1, "qty": 100, "pnl": 100 if n % 4 == 0 else -50},
+            kind="trade", backfill=True,
+        )  # fmt: skip
+    text = agent.briefs.make(as_of=hour(48)).brief.text
+    assert "- Evidence for any symbol, " in text and " in typical losses of $50.00 " in text and "; all 12 trades: -0.25, 25 % won" in text
+    # Of two trades in all, the means are left out as before, and a symbol with enough trades speaks for itself.
+    assert "Evidence" not in agent.briefs.make(as_of=hour(6)).brief.text
+    for n in range(12, 18):
+        agent.observe(
+            {"trade_id": str(n), "symbol": "SPY", "side": "long", "entry_at": hour(4 * n), "entry_price": 2,
+             "exit_at": hour(4 * n + 1), "exit_price": 1, "qty": 100, "pnl": -50},
+            kind="trade", backfill=True,
+        )  # fmt: skip
+    assert "- Evidence for SPY, " in agent.briefs.make(as_of=hour(72)).brief.text
+
+
 def test_a_budget_is_kept_and_says_what_was_left_out(memory):
     agent = given(memory, recentTradesK=30, reflection={"everyNTrades": 2})
     trading(agent, 60)

@@ -12,6 +12,7 @@ from memtape.core.brief.inputs import BriefInputs, BriefPlan, Conviction
 from memtape.core.brief.recalled_memories import RECALLED_FOR_BRIEF, shown_episodes
 from memtape.core.brief.references import group_by_signal
 from memtape.core.brief.risk import risk_state
+from memtape.core.brief.sections.memory import has_mean
 from memtape.core.memory.plans import resolve_plans
 from memtape.core.memory.shadows import shadow_id
 from memtape.core.observed import CashFlow, Decision
@@ -80,10 +81,14 @@ def gather(
         warnings_limit=RECALLED_FOR_BRIEF,
     )  # fmt: skip
     recalled, query, basis = recall_situation(view, asked)
-    if symbol is not None and not recalled.warnings:
-        # An agent may trade many symbols, each a few times: a loss in another one is the nearest there is.
+    lacks_mean = not has_mean(recalled.evidence) and recalled.evidence.n_trades < basis.n
+    of_all_symbols = None
+    if symbol is not None and (lacks_mean or not recalled.warnings):
+        # An agent may trade many symbols, each a few times: what its trades in all of them say is the nearest there is.
         elsewhere, _, _ = recall_situation(view, replace(asked, symbol=None))
-        recalled = replace(recalled, warnings=tuple(replace(each, far=True) for each in elsewhere.warnings[:1]))
+        of_all_symbols = elsewhere if lacks_mean else None
+        if not recalled.warnings:
+            recalled = replace(recalled, warnings=tuple(replace(each, far=True) for each in elsewhere.warnings[:1]))
     own, shared = active_lessons(view)
     holding = open_positions(view) if config.includeOpenPositions else ()
     events = events_concerning(view, symbol, {position.trade.symbol for position in holding})
@@ -94,7 +99,8 @@ def gather(
         inputs,
         lessons=own.lessons_shown(view.as_of) if own else (), skill_lessons=shared.lessons_shown(view.as_of) if shared else (),
         recent=closed, holding=holding,
-        recalled=recalled, query=query, episodes_known=basis.n, outcome_source=basis.outcome_source,
+        recalled=recalled, of_all_symbols=of_all_symbols, query=query,
+        episodes_known=basis.n, outcome_source=basis.outcome_source,
         reasons=_entry_reasons(view, remembered, closed),
         notes=question_notes(view, question.situation, question.symbol, question.strategy),
         plans=_firing_plans(plans),

@@ -164,7 +164,7 @@ def test_what_may_not_be_left_out_stays_whatever_the_budget():
 
 
 def test_a_segment_says_how_many_lines_did_not_fit():
-    told, whole = compose_brief(rich(), budget=1_100), compose_brief(rich(), budget=100_000)
+    told, whole = compose_brief(rich(), budget=1_130), compose_brief(rich(), budget=100_000)
     for segment in told.segments:
         assert segment.left_out == len(section(whole, segment.name)) - len(segment.text.split("\n")) or segment.role == "system"
     assert told.warnings == ("Lines left out for want of room: memory 6, recent_trades 6, similar 2",)

@@ -71,7 +71,7 @@ def test_a_closed_trade_reads_as_the_seed_writes_it():
 
 def test_an_open_position_tells_its_mark_its_worth_and_its_stop():
     assert open_position_line(OpenPosition(HELD, Decimal(3438), Decimal("1.64")), NOON).text == (
-        '- ETH long $200 @ 3,410 mark=3,438 unrealised=+$1.64 +0.2R MFE=+$22 / MAE=-$8 held 30m stop=3,380 target=3,500 "BB lower-band bounce"'
+        '- ETH long $200 @ 3,410 mark=3,438 unrealised=+$1.64 +0.9R MFE=+$2.20 / MAE=-$0.80 held 30m stop=3,380 target=3,500 "BB lower-band bounce"'
     )
 
 

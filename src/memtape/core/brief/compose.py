@@ -55,7 +55,7 @@ from memtape.core.codec import digest
 from memtape.core.skills import MemoryConfig
 from memtape.errors import Invalid
 
-PROMPT_VERSION = 8
+PROMPT_VERSION = 9
 BRIEF_TOKENS = 4_000  # tokens
 FRAME_TOKENS = 60  # of the lines around the records and the sentence on the rules
 BETWEEN = "\n\n"
@@ -129,7 +129,7 @@ def _framed(inputs: BriefInputs, fitted: Sequence[BriefSection], with_memory: bo
     user = [section for section in fitted if section.role == "user"]
     has_rules = any(section.name in _BY_OWNER for section in user)
     return [
-        BriefSection("header", "system", tuple(header_lines(inputs, has_rules))), *system,
+        BriefSection("header", "system", tuple(header_lines(inputs, has_rules, with_memory))), *system,
         BriefSection("footer", "system", tuple(footer_lines(with_memory))), *user,
     ]  # fmt: skip
 

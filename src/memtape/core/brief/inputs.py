@@ -147,6 +147,7 @@ class BriefInputs:
     discrepancies: tuple[Discrepancy, ...] = ()  # of the last day
     coverage: VenueCoverage | None = None  # what the record of a followed account lacks
     recalled: Recalled | None = None
+    of_all_symbols: Recalled | None = None  # where too few trades of the symbol are known for a mean
     query: Query | None = None
     episodes_known: int = 0
     outcome_source: Literal["claimed", "verified"] = "verified"

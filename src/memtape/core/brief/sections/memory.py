@@ -57,6 +57,8 @@ def memory_section(inputs: BriefInputs) -> list[BriefLine]:
         lines += [_signal(each, inputs, short, keep=_warning_priority(at)) for at, each in enumerate(warned)]
         if inputs.episodes_known:
             lines += evidence_lines(rounded(recalled.evidence), inputs, _sources(recalled, inputs))
+        if (wider := inputs.of_all_symbols) is not None and not has_mean(recalled.evidence):
+            lines += _mean_lines(rounded(wider.evidence), inputs, _sources(wider, inputs), all_symbols=True)
         shown = {trade.id for trades in shown_signals(inputs) for trade in trades}
         for each in recalled_signals(recalled, warned, inputs.situation, shown):
             lines.append(_belief(each, short) if isinstance(each, Belief) else _signal(each, inputs, short))
@@ -94,14 +96,29 @@ def _sources(recalled: Recalled, inputs: BriefInputs) -> str:
     return f"from {' and '.join(known)}" if known else ""
 
 
-def evidence_lines(evidence: Evidence, inputs: BriefInputs, sources: str = "") -> Iterator[BriefLine]:
-    """Yields what all trades say about the situation, and the size that they suggest.
+def has_mean(evidence: Evidence) -> bool:
+    """Returns True if a brief shows the mean of some evidence.
 
-    A mean over one or two trades has no interval that a trader can use, and they have lines of their own: it is left out.
+    A mean over one or two trades has no interval that a trader can use, and they have lines of their own.
     """
-    where, free = _where(inputs.situation)
+    return evidence.mean_r is not None and evidence.mean_r_interval is not None and evidence.n_eff >= MIN_INTERVAL_N_EFF
+
+
+def evidence_lines(evidence: Evidence, inputs: BriefInputs, sources: str = "") -> Iterator[BriefLine]:
+    """Yields what all trades of the symbol say about the situation, the size that they suggest, and what was decided against."""
+    if has_mean(evidence):
+        yield from _mean_lines(evidence, inputs, sources)
+        yield from _size_lines(evidence)
+    if evidence.shadows.n and evidence.shadows.mean_r is not None:
+        amount = f"would have made {format_mean_r(evidence.shadows.mean_r)} on average"
+        yield BriefLine(f"- Decided against: {format_count(evidence.shadows.n, 'trade')}, {amount}", keep=LinePriority.EVIDENCE)
+
+
+def _mean_lines(evidence: Evidence, inputs: BriefInputs, sources: str, all_symbols: bool = False) -> Iterator[BriefLine]:
+    """Yields the mean of the evidence, weighted and not. Of all symbols it suggests no size, so that has a line of its own."""
+    where, free = _where(inputs.situation, all_symbols)
     interval, base = evidence.mean_r_interval, evidence.base
-    if evidence.mean_r is not None and interval is not None and evidence.n_eff >= MIN_INTERVAL_N_EFF:
+    if evidence.mean_r is not None and interval is not None and has_mean(evidence):
         unit = evidence.unit if evidence.unit.source else OutcomeUnit(evidence.r_source)
         figure = _figure(unit)
         between = f"90 % interval {figure(interval[0])} to {figure(interval[1])}, "
@@ -109,7 +126,8 @@ def evidence_lines(evidence: Evidence, inputs: BriefInputs, sources: str = "") -
         parts = [
             f"mean {figure(evidence.mean_r)}{_in_unit(unit, inputs.currency)} "
             f"({between}effective sample {_sample(evidence.n_eff)}), {_won(evidence.win_rate)}",
-            f"all {_counted(evidence)}{_compared(unit, inputs)}: {figure(base.mean_r or 0.0)}, {_won(base.win_rate)}",
+            f"all {_counted(evidence)}{_compared(unit, inputs, all_symbols)}: {figure(base.mean_r or 0.0)}, "
+            f"{_won(base.win_rate)}",
             sources, f"{format_count(unclaimed, 'trade')} claimed by the agent not counted" if unclaimed else "",
         ]  # fmt: skip
         text = "; ".join(part for part in parts if part)
@@ -117,10 +135,6 @@ def evidence_lines(evidence: Evidence, inputs: BriefInputs, sources: str = "") -
         yield BriefLine(
             f"- Evidence{where} {about}: {text}", keep=LinePriority.EVIDENCE, free=free, bare=f"- Evidence {about}: {text}"
         )  # fmt: skip
-        yield from _size_lines(evidence)
-    if evidence.shadows.n and evidence.shadows.mean_r is not None:
-        amount = f"would have made {format_mean_r(evidence.shadows.mean_r)} on average"
-        yield BriefLine(f"- Decided against: {format_count(evidence.shadows.n, 'trade')}, {amount}", keep=LinePriority.EVIDENCE)
 
 
 def _counted(evidence: Evidence) -> str:
@@ -130,9 +144,10 @@ def _counted(evidence: Evidence) -> str:
     return f"{format_count(evidence.n, 'entry')} ({format_count(evidence.n_trades, 'trade')})"
 
 
-def _compared(unit: OutcomeUnit, inputs: BriefInputs) -> str:
-    """Returns which trades these are: other symbols are left out, and so are trades without an outcome in the unit."""
-    symbol = " of this symbol" if inputs.query is not None and inputs.query.symbol is not None else ""
+def _compared(unit: OutcomeUnit, inputs: BriefInputs, all_symbols: bool) -> str:
+    """Returns which trades these are: other symbols may be left out, and so are trades without an outcome in the unit."""
+    of_one = not all_symbols and inputs.query is not None and inputs.query.symbol is not None
+    symbol = " of this symbol" if of_one else ""
     return symbol + {"stop": " with a stop", "stated": " with a stated R", "atr_proxy": " with an ATR"}.get(unit.source or "", "")
 
 
@@ -183,14 +198,14 @@ def _won(rate: float | None) -> str:
     return f"{100 * (rate or 0.0):.0f} % won"
 
 
-def _where(situation: Situation) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _where(situation: Situation, all_symbols: bool) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Returns the situation in words, and the labels among them that are no plain words."""
     labels = (
-        ("{}", "symbol", situation.symbol), ("{}", "regime", situation.regime),
+        ("{}", "symbol", None if all_symbols else situation.symbol), ("{}", "regime", situation.regime),
         ("{} volatility", "volatility_regime", situation.volatility_regime), ("{} session", "session", situation.session),
     )  # fmt: skip
     shown = [(form, label_text(name, label)) for form, name, label in labels if label and label != ANY]
-    text = ", ".join(form.format(label) for form, (label, _) in shown)
+    text = ", ".join(["any symbol"] * all_symbols + [form.format(label) for form, (label, _) in shown])
     return f" for {text}" if text else "", tuple((AGENT, words) for _, (_, words) in shown if words)
 
 
