@@ -10,6 +10,7 @@ from memtape.core.ids import PlanId
 from memtape.core.memory.plans import Plan
 from memtape.core.memory.predicate import FIELDS, holds, read_predicate
 from memtape.core.memory.trigger_check import share_warnings, trigger_warning
+from memtape.errors import Invalid
 
 HOURS = {"field": "hour_utc"}
 NEVER = {
@@ -74,12 +75,21 @@ def test_a_trigger_that_may_hold_or_not_raises_no_warning(trigger):
 def test_the_warning_names_the_condition_that_is_impossible_and_what_there_is():
     late = read_predicate({"all": [{"regime": "ranging"}, {**HOURS, "op": "between", "value": [24, 30]}]})
     assert trigger_warning(late) == "can never hold: hour_utc is never between 24 and 30, it runs from 0 to 23"
+    assert trigger_warning(read_predicate({"consecutive_losses": 2.5})) == (
+        "can never hold: consecutive_losses is never 2.5, it runs from 0 upwards in whole numbers"
+    )
     assert trigger_warning(read_predicate({"session": "moonlight"})) == (
         "can never hold: no session is called 'moonlight'; known are asia, london, overlap, newyork"
     )
     assert trigger_warning(read_predicate(ALWAYS["an hour or not"])) == (
         "always holds: it is true at every tick, if its fields are known"
     )
+
+
+def test_a_field_that_does_not_exist_is_refused_with_the_one_that_was_meant():
+    for name, near in (("hour", "hour_utc"), ("volatility", "volatility_regime")):
+        with pytest.raises(Invalid, match=rf"there is no field '{name}'. Did you mean {near}\? Use one of: symbol, price, "):
+            read_predicate({name: 25})
 
 
 def test_a_search_that_would_take_too_long_ends_without_a_warning():

@@ -29,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypeGuard, cast
 
 from memtape.core.labels import LABEL_FIELDS, fold_field
+from memtape.core.near_names import meant
 from memtape.core.value_class import dataclass
 from memtape.errors import Invalid
 
@@ -186,7 +187,9 @@ def _read(source: object, fields: Mapping[str, Type] | None, at: str, depth: int
 def _read_condition(source: Mapping[str, object], fields: Mapping[str, Type] | None, at: str) -> Condition:
     field, op, value = source.get("field"), source.get("op"), source.get("value")
     if not isinstance(field, str) or (fields is not None and field not in fields):
-        raise Invalid(f"{at}.field", f"there is no field {field!r}", "Use one of the situation's fields, like regime")
+        names = FIELDS if fields is None else fields
+        hint = meant(field, names) if isinstance(field, str) else ""
+        raise Invalid(f"{at}.field", f"there is no field {field!r}", f"{hint} Use one of: {', '.join(names)}".strip())
     if not isinstance(op, str) or op not in OPS:
         raise Invalid(f"{at}.op", f"there is no operation {op!r}", f"Use one of: {', '.join(sorted(OPS))}")
     kind = fields[field] if fields is not None else None

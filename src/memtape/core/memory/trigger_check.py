@@ -284,7 +284,9 @@ def _impossible(condition: Condition, search: _Search) -> str | None:
         unknown = " or ".join(f"'{text}'" for text in texts if text not in domain)
         return f"no {name} is called {unknown}; known are {', '.join(domain)}"
     if (numbers := NUMBER_DOMAINS.get(name)) is not None:
-        return f"{name} is never {_comparison(condition)}, {numbers.words()}"
+        named = [value for value in _named(condition) if isinstance(value, float | int)]
+        steps = " in whole numbers" if numbers.whole and any(value != math.floor(value) for value in named) else ""
+        return f"{name} is never {_comparison(condition)}, {numbers.words()}{steps}"
     return None
 
 

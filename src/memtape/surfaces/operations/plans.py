@@ -191,7 +191,7 @@ class PlansAnswer(Answer):
     proposed: Annotated[list[str], Field(description="unconfirmed plans of a model whose trigger holds now: advice only")]
 
 
-@operation(writes=False, columns=("id", "status", "now", "action", "size_factor", "expires_at", "fired", "reasoning"))
+@operation(writes=False, columns=("id", "status", "now", "action", "size_factor", "expires_at", "fired", "reasoning", "warnings"))
 def check_active_plans(memory: Memory, ask: CheckPlans, caller: Caller) -> PlansAnswer:
     """Report which plans apply now, their combined effect, and what past firings were worth. Nothing fires by this."""
     handle = agent_of(memory, ask)
