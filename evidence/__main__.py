@@ -18,7 +18,7 @@ from pathlib import Path
 from evidence.figures import Figure, Scale
 
 STUDIES: tuple[str, ...] = (
-    "briefs", "lessons", "beliefs", "drift", "recall", "validation", "validation_sim", "calibration", "trials",
+    "briefs", "lessons", "beliefs", "drift", "recall", "validation", "validation_sim", "calibration", "trial_gold", "trials",
 )  # fmt: skip
 HEADER = "| figure | value | n | bar | compared with | kept |\n|---|---|---|---|---|---|"
 DOCUMENT = Path(__file__).parents[1] / "docs" / "evidence.md"

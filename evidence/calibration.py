@@ -27,16 +27,13 @@ from memtape.core.validation.look_ahead import look_ahead_signs
 from memtape.core.validation.verdict import Answer
 
 WORLDS: dict[Scale, int] = {"small": 1, "full": 200}  # of each kind
-FURTHER: dict[Scale, int] = {"small": 1, "full": 50}  # of further kinds of dependent noise, and of sizings that never learn
 MAX_FALSE, MIN_FOUND = 0.05, 0.80
-MAIN = 3  # kinds of noise that have all worlds
 
 
 def study(scale: Scale) -> Iterator[Figure]:
     """Yields how often the verdict is that memory helps, and how often planted look-ahead is named."""
-    for place, world in enumerate(NOISE):
-        n = (WORLDS if place < MAIN else FURTHER)[scale]
-        yield _helps(world.name, [answer(world.history(str(seed))) for seed in range(n)], at_most=MAX_FALSE)
+    for world in NOISE:
+        yield _helps(world.name, [answer(world.history(str(seed))) for seed in range(WORLDS[scale])], at_most=MAX_FALSE)
     walks = [answer(labels_of_the_walk(str(n))) for n in range(WORLDS[scale])]
     yield _helps("labels and outcomes of one random walk", walks, at_most=MAX_FALSE)
     planted = (_planted(scale, n) for n in range(WORLDS[scale]))
@@ -45,7 +42,7 @@ def study(scale: Scale) -> Iterator[Figure]:
     leaks = [regime_of_the_exit(NOISE[n % len(NOISE)].history(f"leak {n}")) for n in range(WORLDS[scale])]
     named = [bool(look_ahead_signs(leak, [e.pnl_r or 0.0 for e in leak])) for leak in leaks]
     yield share_figure("a regime that was read at the exit: named as look-ahead", named, at_least=0.95)
-    blind = [_never_learns(PLANTED.history(f"small {n}")) for n in range(FURTHER[scale])]
+    blind = [_never_learns(PLANTED.history(f"small {n}")) for n in range(WORLDS[scale])]
     yield share_figure("a sizing that bets on the right regimes and never looks at outcomes: gets a verdict",
                        [one != "cannot be told" for one in blind], at_most=0)  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Does memory help? `memtape validate` on a simulation.
 
-The strategy `breakout` trades hourly bars of gold, as `memtape sim` does it, and its agent is validated with the defaults. Its
-trades have stops, so R is by stop. What the figures are stands with those of gold above.
+The strategy `breakout` trades eight years of hourly bars of gold, as `memtape sim` does it, and its agent is validated with the
+defaults. Its trades have stops, so R is by stop. What the figures are stands with those of gold above.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from memtape.lab.validate.history import HistorySource
 from memtape.lab.validate.study import validate_history
 from memtape.surfaces.cli.main import app
 
-BARS = DATA.parent / "market" / "xauusd_h1_2025-01_2025-06.csv.gz"
+BARS = DATA.parent / "market" / "xauusd_h1_2017_2024.csv.gz"
 
 
 def study(scale: Scale) -> list[Figure]:

@@ -20,6 +20,7 @@ from memtape.core.validation.daily import draw_weeks, week_grid
 from memtape.core.validation.decisions import SizeSums, WalkedDecision
 from memtape.core.validation.figures import MetricInputs
 from memtape.core.validation.foresight import recall_metrics
+from memtape.core.validation.verdict import VerdictInputs, compare, judge
 from memtape.errors import Invalid
 from memtape.lab.validate.history import HistorySource, opened_history
 from memtape.lab.validate.options import ValidateOptions, load_sizing
@@ -380,6 +381,16 @@ def test_an_account_loses_no_more_than_it_has_and_a_ruined_approach_is_halved_un
     ruined = accounts.run(lambda decision, account: 0.5)
     assert ruined.ruined and ruined.ending_equity == 0.0 and ruined.sizes.tolist() == [0.5, 0.0, 0.0, 0.0]
     assert accounts.surviving_sizes(lambda decision, account: 0.5, ruined).tolist() == [0.25] * 4
+
+
+def test_a_difference_below_zero_is_explained_as_one_below_zero():
+    chance, weeks = Random(3), [place // 8 for place in range(160)]
+    outcomes = np.array([chance.choice((-1.0, 1.0)) for _ in weeks])
+    lean = np.where(outcomes > 0, 0.0099, 0.0101) + np.array([chance.uniform(-0.009, 0.009) for _ in weeks])
+    pair = compare(lean, np.full(160, 0.01), outcomes, range(160), weeks)
+    found = judge(VerdictInputs(comparison=pair, traded=160, sizes_vary=True, looks_at_outcomes=True))
+    assert pair.mean < 0 and found.answer == "cannot be told"
+    assert "R per trade at equal risk (difference below zero, trades of one moment together: p 0." in found.reason
 
 
 def test_two_accounts_recover_as_the_sum_of_their_money():

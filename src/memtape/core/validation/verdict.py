@@ -113,7 +113,8 @@ def judge(inputs: VerdictInputs) -> Verdict:
     # Gates against overfitting guard a claim of success; a failure needs none.
     if all(gate.holds for gate in lower[:3]):
         return Verdict("hurts", (*basis, *lower[:3]), "sizes by memory were worse than equal sizes")
-    failed = next(gate for gate in upper if not gate.holds)
+    # The reason speaks of the direction that was found; a difference below zero is no near miss of one above it.
+    failed = next(gate for gate in (lower[:3] if pair.mean < 0 else upper) if not gate.holds)
     return Verdict("cannot be told", (*basis, *upper), failed.found)
 
 
@@ -153,7 +154,7 @@ def _direction_gates(inputs: VerdictInputs, pair: PairedComparison, sign: int) -
     by_week = pair.by_week.p_value if sign > 0 else 1.0 - pair.by_week.p_value
     shifted = pair.permutation_p if sign > 0 else pair.permutation_p_lower
     better = "above" if sign > 0 else "below"
-    luck = f"luck is a sufficient explanation of {pair.mean:+.3f}R per trade"
+    luck = f"luck is a sufficient explanation of {pair.mean:+.2f}R per trade at equal risk"
     gates = [
         VerdictGate(f"difference {better} zero, trades of one moment together", by_moment <= ALPHA, f"p {by_moment:.3f}"),
         VerdictGate(f"difference {better} zero, trades of one week together", by_week <= ALPHA, f"p {by_week:.3f}"),
