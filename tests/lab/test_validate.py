@@ -258,8 +258,8 @@ def test_the_part_of_a_dead_worker_is_done_again(trades):
 
 
 def test_each_group_has_its_own_memory_and_account(trades):
-    found = validate_history(HistorySource(files=(trades,), group="strategy"), QUICK)
-    assert found["data"]["groups"] == ["one", "two"]
+    found = validate_history(HistorySource(files=(trades,), group="regime"), QUICK)
+    assert found["data"]["groups"] == ["ranging", "trending_up"] and found["data"]["group_by"] == "regime"
 
 
 def test_an_agent_of_a_store_is_validated_like_its_file(trades, tmp_path):

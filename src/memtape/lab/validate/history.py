@@ -45,6 +45,7 @@ class ValidatedHistory:
     episodes: tuple[Episode, ...]  # closed trades that count, in order of their entries
     claims_count: bool
     group: str | None  # strategy or symbol
+    group_by: str | None  # as the user named it: a column of a file is read as the strategy
     names: dict[str, str]  # file or agent, bars
     hashes: dict[str, str]
     notes: tuple[str, ...]
@@ -101,7 +102,7 @@ def _history(
         claims_count = view.claims_count
         trades = [e for e in view.episodes() if e.teaches and (claims_count or not e.claimed)]
     ordered = tuple(sorted(trades, key=lambda e: (e.entry_at, e.exit_at, e.id)))
-    return ValidatedHistory(store or "", source.owner, agent_id, agent, ordered, claims_count, group, names, hashes, notes)
+    return ValidatedHistory(store or "", source.owner, agent_id, agent, ordered, claims_count, group, source.group, names, hashes, notes)
 
 
 def _bar_notes(episodes: Sequence[Episode], bars: Sequence[Bar]) -> list[str]:

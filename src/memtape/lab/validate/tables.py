@@ -80,7 +80,7 @@ def data_json(
         "weeks": inputs.grid.weeks,
         "clock": inputs.grid.clock,
         "groups": sorted({d.group for d in decisions}) if history.group else [],
-        "group_by": history.group,
+        "group_by": history.group_by,
         "r_by": unit.source,
         "r_unit": unit.phrase("USD") if unit.source != "money" else "typical losses known at each decision",
         "mean_r": mean([d.r for d in decisions]),
