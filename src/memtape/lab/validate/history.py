@@ -102,7 +102,9 @@ def _history(
         claims_count = view.claims_count
         trades = [e for e in view.episodes() if e.teaches and (claims_count or not e.claimed)]
     ordered = tuple(sorted(trades, key=lambda e: (e.entry_at, e.exit_at, e.id)))
-    return ValidatedHistory(store or "", source.owner, agent_id, agent, ordered, claims_count, group, source.group, names, hashes, notes)
+    return ValidatedHistory(
+        store or "", source.owner, agent_id, agent, ordered, claims_count, group, source.group, names, hashes, notes
+    )
 
 
 def _bar_notes(episodes: Sequence[Episode], bars: Sequence[Bar]) -> list[str]:
