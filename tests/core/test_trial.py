@@ -99,6 +99,12 @@ def test_the_placebo_learns_a_trade_with_the_outcome_of_another_one_of_its_strat
     assert {round(r, 6) for r in learned_r} <= {round(r, 6) for r in really} and really != learned_r
 
 
+def test_the_placebo_never_learns_a_trade_with_its_own_outcome_but_the_first():
+    draw = OutcomeDraw(np.random.default_rng(2))
+    learned = [draw.learned("fade", float(n)) for n in range(200)]
+    assert learned[0] == 0.0 and all(drawn < n for n, drawn in enumerate(learned) if n)
+
+
 def test_the_placebo_does_not_follow_what_was_decided_against():
     shuffled = ShuffledOutcomes(OutcomeDraw(np.random.default_rng(1)))
     passed = Decision(symbol="BTC", action="no_trade", side="long", stop=Decimal(95), target=Decimal(110))
