@@ -1,8 +1,9 @@
 """The placebo: what an agent would observe if its trades had ended as other trades of the same strategy did.
 
-Every trade that ends is learned with the outcome of another trade, drawn from those of its strategy that ended before it; only
-the first of a strategy has none but its own. Frequencies and sizes of outcomes stay as they are; which situation they belong to is lost. A memory that helps because
-of what it knows must beat this one; a memory that helps because the agent trades less does not.
+Every trade that ends is learned with the outcome of another trade, drawn from those of its strategy that ended before it;
+only the first of a strategy has none but its own. Frequencies and sizes of outcomes stay as they are; which situation they
+belong to is lost. A memory that helps because of what it knows must beat this one; a memory that helps because the agent
+trades less does not.
 
 The change is made in the tick, before anything is learned: the price of the last exit is moved so that the drawn outcome is
 exact after fees, in R where the trade had a stop, else as a share of what was bought. Equity follows. The cause of the exit is
