@@ -19,7 +19,7 @@ from memtape.errors import Invalid
 from memtape.plugs.clock import Clock, SystemClock
 from memtape.plugs.embedder import Embedder, EmbedderSources, embedder_of, embedder_with_id
 from memtape.settings import SETTINGS
-from memtape.store.addresses import is_libpq_string, is_postgres
+from memtape.store.addresses import is_libpq_string, is_postgres, is_without_scheme
 from memtape.store.addresses import without_password as without_password
 from memtape.store.database import Database
 
@@ -64,7 +64,7 @@ def store_address(url: str | None = None) -> str:
             # PostgreSQL would take a part of the password for the host, and name it in its message.
             raise Invalid("db", "the name or the password contains @ or /", "Write them as %40 and %2F")
         return f"{scheme.lower()}://{rest}"
-    if is_libpq_string(given) or given.lower().startswith(("postgresql:", "postgres:")):
+    if is_libpq_string(given) or is_without_scheme(given) or given.lower().startswith(("postgresql:", "postgres:")):
         fix = "Write postgresql://NAME@HOST:PORT/DATABASE, with the password in PGPASSWORD or ~/.pgpass"
         raise Invalid("db", "is not a URL of PostgreSQL", fix)
     if given.startswith("sqlite:///"):

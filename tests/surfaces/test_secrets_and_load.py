@@ -21,6 +21,8 @@ ADDRESSES = [
     f"host=127.0.0.1 port=1 user=ann password={SECRET} dbname=db", f"password='{SECRET}' host=127.0.0.1 port=1",
     f"mysql://ann:{SECRET}@host/db", f"postgresql:ann:{SECRET}@host/db", f"postgresql://ann:{SECRET}@127.0.0.1:bad/db",
     f"postgresql://ann:{SECRET}@127.0.0.1:1/db?nonsense=1",
+    f"postgresql://127.0.0.1:1/db?%70assw%6Frd={SECRET}", f"postgresql://127.0.0.1:1/db?password=a {SECRET}", f"ann:{SECRET}@host/db",
+    f"//ann:{SECRET}@host/db",
 ]  # fmt: skip
 
 

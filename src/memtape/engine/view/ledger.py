@@ -105,11 +105,15 @@ def orphan_funding(view: View) -> dict[str, Decimal]:
     return {symbol: usd for symbol, usd in sorted(paid.items()) if round_money(usd)}
 
 
-def equity(view: View) -> Curve:
-    """The equity curve: reported equity less deposits, or starting equity plus net PnL where there are none."""
+def equity(view: View, closed: Sequence[Trade] | None = None) -> Curve:
+    """The equity curve: reported equity less deposits, or starting equity plus net PnL where there are none.
+
+    `closed` are all closed trades in the order of their entries, if they have been read already.
+    """
     marks = [read(EquityMark, item.body) for item in view.items("equity")]
     flows = [read(CashFlow, item.body) for item in view.items("flow")]
-    closed = view.trades(TradeFilter(status="closed", newest=False))
+    if closed is None:
+        closed = view.trades(TradeFilter(status="closed", newest=False))
     return equity_curve(closed, marks, flows, view.agent.settings)
 
 
@@ -118,7 +122,7 @@ def trading_performance(view: View, *, symbol: str | None = None, strategy: str 
     trades = view.trades(TradeFilter(symbol=symbol, strategy=strategy, newest=False))
     closed, held = ([trade for trade in trades if trade.status == status] for status in ("closed", "open"))
     whole = symbol is None and strategy is None
-    return performance(closed, equity(view) if whole else None, view.agent.settings, held)
+    return performance(closed, equity(view, closed) if whole else None, view.agent.settings, held)
 
 
 def outcome_figures(view: View, *, symbol: str | None = None, strategy: str | None = None) -> OutcomeFigures:
@@ -136,7 +140,7 @@ def trading_book(view: View) -> TradingBook:
     """Every trade of the agent and its equity curve."""
     trades = view.trades(TradeFilter(newest=False))
     closed, held = ([trade for trade in trades if trade.status == status] for status in ("closed", "open"))
-    return TradingBook(view.agent.settings, closed, held, equity(view))
+    return TradingBook(view.agent.settings, closed, held, equity(view, closed))
 
 
 def track_record(view: View, *, symbol: str | None = None, strategy: str | None = None) -> PerformanceDetail:
@@ -146,7 +150,7 @@ def track_record(view: View, *, symbol: str | None = None, strategy: str | None 
     trades = view.trades(TradeFilter(symbol=symbol, strategy=strategy, newest=False))
     closed, held = ([trade for trade in trades if trade.status == status] for status in ("closed", "open"))
     if symbol is None and strategy is None:
-        curve = equity(view)
+        curve = equity(view, closed)
     else:
         curve = replace(equity_curve(closed, (), (), view.agent.settings), assumed=True)
     return performance_detail(closed, curve, held, view.as_of, _held_prices(view, closed, curve))
