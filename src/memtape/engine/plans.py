@@ -106,11 +106,11 @@ class Plans:
             state = next((p for p in memory_tables.plans() if p.id == id), None)
             if state is None:
                 raise Unknown("plan_id", "plan", id, "List them with check_active_plans")
-            if state.status == status:
-                return state
             if self._scope.resources.author.tier >= MODEL_AUTHOR.tier and _is_the_owners(tables, state):
                 problem = "owner only, permission denied for a model"
                 raise PermissionDenied("caller", problem, "Ask the owner to end the owner's plan")
+            if state.status == status:
+                return state
             if state.status not in allowed:
                 raise Conflict("plan_id", f"the plan '{id}' is {state.status}", "Make a new one with create_trading_plan")
             state = changed_plan_state(state, status, now)

@@ -11,7 +11,7 @@ A module has one class with the decorator `@importer(NAME)`, where NAME is the n
 >>> format, result.kind, result.found[0].value.px
 ('csv', 'fills', Decimal('65200'))
 >>> format_names()
-['csv', 'json', 'tradememory']
+['csv', 'html', 'json', 'tradememory']
 """
 
 from __future__ import annotations

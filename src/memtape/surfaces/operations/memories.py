@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _R = Annotated[float, Field(allow_inf_nan=False)]
 
 
-MARKET_CONTEXT = "the market in words; regime, volatility and session are read from it, and the answer says which"
+MARKET_CONTEXT = "the market in words; the answer says which labels were read from it"
 
 
 class RememberTrade(OfAgent):
