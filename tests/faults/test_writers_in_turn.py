@@ -18,7 +18,10 @@ import memtape
 
 db, name, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
 with memtape.open(db) as memory:
-    agent, written, end = memory.agent("desk"), 0, time.monotonic() + seconds
+    agent, written = memory.agent("desk"), 0
+    print("ready", flush=True)
+    sys.stdin.readline()
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         day, minute = divmod(written, 1440)
         at = f"2026-06-{1 + day:02d}T{minute // 60:02d}:{minute % 60:02d}:00Z"
@@ -36,9 +39,17 @@ def test_four_writers_wait_in_turn_and_none_starves(tmp_path: Path, seconds: flo
         memory.create_skill("plain")
         memory.create_agent("desk", skill="plain")
     running = [
-        subprocess.Popen([sys.executable, "-c", WRITER, db, name, str(seconds)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen([sys.executable, "-c", WRITER, db, name, str(seconds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True)
         for name in "abcd"
     ]
+    # They start together: on a busy machine one would else write alone while another still imports.
+    for process in running:
+        assert process.stdout and process.stdout.readline() == "ready\n"
+    for process in running:
+        assert process.stdin
+        process.stdin.write("\n")
+        process.stdin.flush()
     answers = [process.communicate(timeout=300) for process in running]
     assert [process.returncode for process in running] == [0, 0, 0, 0], [errors[-300:] for _, errors in answers]
     written = [json.loads(answer) for answer, _ in answers]
