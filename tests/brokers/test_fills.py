@@ -6,6 +6,9 @@ from decimal import Decimal
 
 import pytest
 
+from memtape.brokers.totals import file_totals
+from memtape.core.fills import Fill
+
 from .desk import FILLS, problem_line, read, read_fill, values_read
 
 T = "2026-06-04T08:00:00Z"
@@ -78,11 +81,40 @@ def test_a_fee_in_the_coin_that_was_bought_is_counted_at_its_price() -> None:
     assert str(read_fill(head, f"{T},BTCUSDT,buy,0.5,60000,0.3,USDT").fee) == "0.3"
 
 
-def test_a_fee_in_a_third_coin_is_refused_not_taken_for_dollars() -> None:
+def test_a_fee_in_a_third_coin_is_named_and_not_taken_for_dollars_and_the_fill_counts() -> None:
     reading = read(f"time,symbol,side,qty,price,fee,fee_currency\n{T},BTCUSDT,buy,0.5,60000,0.0003,BNB\n")
     assert problem_line(reading.problems[0]) == (
-        "2: fees (fee): the fee is in BNB, the account is in USD. Convert it in the file, or leave fees out: --map fees="
+        "2: fees (fee): the fee is in BNB, the account is in USD: not counted. To count it, convert it in the file"
     )
+    assert not reading.problems[0].blocks
+    (found,) = reading.found
+    assert isinstance(found.value, Fill)
+    assert (found.value.qty, found.value.fee, found.value.fee_currency) == (Decimal("0.5"), Decimal("0.0003"), "BNB")
+    assert file_totals(reading.found).fees == 0
+
+
+def test_a_fee_that_names_its_coin_in_the_cell_is_in_that_coin() -> None:
+    head = "Date(UTC),Pair,Side,Price,Executed,Amount,Fee"
+    assert read_fill(head, f'{T},BTCUSDT,BUY,"65,000.00",0.01BTC,650USDT,0.00001BTC').fee == Decimal("0.65")
+    assert read_fill(head, f'{T},BTCUSDT,SELL,"65,000.00",0.01BTC,650USDT,0.65USDT').fee == Decimal("0.65")
+    assert read_fill(head, f'{T},BTCUSDT,SELL,"65,000.00",0.01BTC,650USDT,0.001BNB').fee_currency == "BNB"
+
+
+def test_of_an_order_that_filled_in_part_the_filled_quantity_counts() -> None:
+    head = "id,filled_at,symbol,qty,filled_qty,filled_avg_price,side,status"
+    assert read_fill(head, f"1,{T},AAPL,10,6,202,sell,partially_filled").qty == 6
+
+
+def test_an_exit_that_tradingview_lists_for_an_open_trade_has_not_happened() -> None:
+    head = "Trade #,Type,Date and time,Signal,Price USD,Size (qty),Net P&L USD"
+    reading = read(f"{head}\n1,Exit long,2026-09-24 14:00,Open,4200,25,0\n1,Entry long,2026-09-24 08:00,LONG,4190,25,0\n", symbol="ES")
+    assert values_read(reading) == ["buy 25 ES @ 4190 2026-09-24T08:00:00Z"]
+
+
+def test_an_export_of_orders_with_payments_between_them_is_read_as_fills() -> None:
+    head = "Action,Time,Ticker,No. of shares,Price / share,Currency (Price / share),Exchange rate,Result,Total,Notes,ID"
+    rows = f"Market buy,{T},AAPL,10,200,USD,1.14,,1754.39,,E1\nDividend (Dividend),{T},AAPL,10,0.25,USD,1.14,,2.19,,\n"
+    assert values_read(read(f"{head}\n{rows}")) == [f"buy 10 AAPL @ 200 {T}"]
 
 
 def test_stop_strategy_and_confidence_go_into_the_decision_a_fill_names() -> None:

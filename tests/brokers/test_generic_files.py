@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from memtape.brokers.totals import file_totals
 from memtape.errors import Invalid
 from memtape.surfaces.cli.imports import run_import
 from memtape.surfaces.cli.main import app
@@ -47,6 +48,70 @@ def test_a_quantity_beside_the_money_is_the_quantity() -> None:
 def test_fills_with_an_amount_of_money_have_the_quantity_that_it_bought() -> None:
     fill = read_fill("time,symbol,side,price,notional_usd", "2026-06-04T08:00:00Z,BTC,buy,50000,1000")
     assert (fill.qty, fill.px) == (Decimal("0.02"), 50000)
+
+
+def test_a_percentage_is_no_profit() -> None:
+    reading = read(f"{HEAD},qty,P/L %\nBTC,long,{SPAN},100,110,2,10%\n")
+    assert values_read(reading) == ["long 2 BTC 100 -> 110"]
+    assert "pnl" not in read(f"{HEAD},qty,Profit %\nBTC,long,{SPAN},100,110,2,10\n").mapping
+
+
+def test_sizes_that_name_a_currency_in_their_cells_are_money() -> None:
+    assert read_trade(f"{HEAD},size", f"BTC,long,{SPAN},50000,50500,1000 USDT").qty == Decimal("0.02")
+    assert read_trade(f"{HEAD},size", f'BTC,long,{SPAN},50000,50500,"$1,000"').qty == Decimal("0.02")
+    assert read_trade(f"{HEAD},size", f"USDJPY,long,{SPAN},150,151,1000 USD").qty == 1000
+    assert read_trade(f"{HEAD},size", f"BTCUSDT,long,{SPAN},50000,50500,0.02 BTC").qty == Decimal("0.02")
+
+
+def test_lots_of_unknown_size_are_asked_for_and_not_taken_for_units() -> None:
+    reading = read(f"{HEAD},lots\nEURUSD,long,{SPAN},1.10,1.11,0.1\n")
+    (asked,) = [problem for problem in reading.problems if problem.blocks]
+    assert asked.problem == "lots are lots, and nothing in the file says how many units one has"
+    assert read_trade(f"{HEAD},lots", f"EURUSD,long,{SPAN},1.10,1.11,0.1", mapping={"multiplier": "=100000"}).qty == 10_000
+
+
+def test_a_profit_in_a_coin_is_not_taken_for_dollars(tmp_path: Path) -> None:
+    text = f"{HEAD},contracts,pnl (BTC)\nXBTUSD,long,{SPAN},65000,66000,10000,0.00233100\n"
+    answer = run_import(given_memory(), write_file(tmp_path, text), agent="coin")
+    assert answer["account"]["currency"] == "BTC"
+
+
+def test_a_column_of_positions_that_says_long_and_short_is_the_side_and_no_id() -> None:
+    head = "ts,closed_at,market,position,size_usd,entry,exit,pnl"
+    rows = "".join(f"{SPAN},BTC,{side},1000,100,{exit_},{pnl}\n" for side, exit_, pnl in (("LONG", 110, 100), ("SHORT", "", -20)))
+    reading = read(f"{head}\n{rows}")
+    assert [(each.value.side, each.value.pnl) for each in reading.found] == [("long", 100), ("short", -20)]  # type: ignore[union-attr]
+    assert "id" not in reading.mapping
+
+
+def test_a_german_list_of_purchases_and_sales_is_read_without_a_mapping() -> None:
+    head = "Datum;Kauf/Verkauf;Wertpapier;Stück;Kaufkurs;Verkaufsdatum;Verkaufskurs;Gebühren;Gewinn/Verlust"
+    row = "02.06.2025 09:15;Kauf;SAP;1.000;245,50;13.06.2025 17:00;250,25;9,90;4.740,10 €"
+    reading = read(f"{head}\n{row}\n;;;;;;;Summe;4.740,10 €\n".encode("cp1252"))
+    assert values_read(reading) == ["long 1000 SAP 245.5 -> 250.25"]
+    assert file_totals(reading.found).net == Decimal("4740.10")
+
+
+def test_a_profit_after_costs_is_recognised_where_quantities_are_in_lots() -> None:
+    head = "Open Date,Close Date,Symbol,Action,Units/Lots,Open Price,Close Price,Commission,Swap,Profit"
+    rows = (
+        "05/29/2025 09:15,05/29/2025 11:40,EURUSD,Buy,0.5,1.1350,1.1382,-3.5,0,156.50\n"
+        "05/30/2025 09:15,05/30/2025 11:40,EURUSD,Sell,0.5,1.1391,1.1402,-3.5,0,-58.50\n"
+    )
+    reading = read(f"{head}\n{rows}")
+    assert file_totals(reading.found).net == 98
+    assert values_read(reading) == ["long 50000 EURUSD 1.135 -> 1.1382", "short 50000 EURUSD 1.1391 -> 1.1402"]
+
+
+def test_a_clock_before_its_date_is_a_time() -> None:
+    head = "Contracts,Closing Direction,Qty,Entry Price,Exit Price,Closed P&L,Filled/Settlement Time(UTC+0),Create Time"
+    trade = read_trade(head, "BTCUSDT,Sell,0.01,65000,66000,9.29,10:15 2025-06-02,09:15 2025-06-02")
+    assert (trade.side, trade.entry_at.hour, trade.exit_at.hour) == ("long", 9, 10)
+
+
+def test_a_row_that_repeats_another_one_with_its_id_is_counted_once_in_the_totals() -> None:
+    reading = read(f"id,{HEAD},qty\n" + f"1,BTC,long,{SPAN},100,110,2\n" * 2)
+    assert (file_totals(reading.found).n, file_totals(reading.found).net) == (1, 20)
 
 
 def test_negative_money_is_a_short_where_no_column_says_side() -> None:

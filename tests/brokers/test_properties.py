@@ -46,7 +46,7 @@ def trades(draw: st.DrawFn) -> dict[str, Any]:
 HEADS = {
     "symbol": ["symbol", "Ticker", "pair"], "side": ["side", "Direction", "Type"], "entry_at": ["entry_time", "Open Time", "open_date"],
     "exit_at": ["exit_time", "Close Time", "closed_at"], "entry_price": ["entry_price", "Open Price", "open_rate"],
-    "exit_price": ["exit_price", "Close Price", "close_rate"], "qty": ["qty", "Quantity", "Lots"], "fees": ["fees", "Commission"],
+    "exit_price": ["exit_price", "Close Price", "close_rate"], "qty": ["qty", "Quantity", "Volume"], "fees": ["fees", "Commission"],
     "exit_reason": ["reason", "closeComment", "exit_reason"],
 }  # fmt: skip
 SIDES = {"long": ["long", "BUY", "b", "Open Long"], "short": ["short", "Sell", "S", "sell_short"]}

@@ -9,7 +9,7 @@ from decimal import Decimal, localcontext
 from itertools import pairwise
 
 from memtape.brokers.files import CellTable
-from memtape.brokers.headings import heading_currency
+from memtape.brokers.headings import heading_coin, heading_currency
 from memtape.brokers.mapping import SAMPLE_ROWS, ColumnMapping
 from memtape.core.observed import ClosedTrade
 from memtape.core.values import MONEY
@@ -62,7 +62,7 @@ def find_currency(source: CellTable, mapping: ColumnMapping) -> FileCurrency:
         if "price" in fields and ("pnl" in mapping or "net_pnl" in mapping):
             continue
         columns = {at for name in fields for at in mapping.columns.get(name, ())}
-        by_column = {at: _column_currencies(source, at) for at in sorted(columns)}
+        by_column = {at: _column_currencies(source, at, coins="pnl" in fields) for at in sorted(columns)}
         if found := {word for words in by_column.values() for word in words}:
             return _currencies(found, [source.header[at] for at, words in by_column.items() if words])
     return FileCurrency()
@@ -76,9 +76,11 @@ def _account_currency(word: str) -> str:
     return DEFAULT_CURRENCY if word.upper() in DOLLAR_CURRENCIES else word.upper()
 
 
-def _column_currencies(source: CellTable, at: int) -> set[str]:
-    """Returns the currencies that a column names: in its heading, or beside its numbers."""
-    if named := heading_currency(source.header[at]):
+def _column_currencies(source: CellTable, at: int, *, coins: bool) -> set[str]:
+    """Returns the currencies that a column names: in its heading, or beside its numbers. A fee in a coin says nothing of the
+    account, so its heading does so only with `coins`.
+    """
+    if named := heading_currency(source.header[at]) or (heading_coin(source.header[at]) if coins else None):
         return {named}
     found: set[str] = set()
     for cell in source.column(at)[:SAMPLE_ROWS]:

@@ -136,7 +136,7 @@ def _decorated_number(cell: str, style: str, percent: bool) -> Decimal | BadCell
     if not found or not _POINT_NUMBER.fullmatch(digits) or not digits.strip(".,"):
         return BadCell(f"{shown_cell(cell)} is not a number", "Write digits and a decimal sign, like 65200.5")
     if found["share"] and not percent:
-        return BadCell(f"{shown_cell(cell)} is a percentage", "Map a column with the amount itself")
+        return BadCell(f"{shown_cell(cell)} is a percentage", "Map a column with the amount itself, or leave this one out")
     value = Decimal(digits.replace(",", "")).scaleb(-2 if found["share"] else 0)
     negative = found["bracket"] or "-" in (found["before"], found["within"], found["after"])
     return _limit_digits(-value if negative else value, cell)
@@ -154,6 +154,7 @@ _CLOCK_PATTERN = (
 )
 _YEAR_FIRST = re.compile(r"(?P<year>\d{4})(?P<sep>[-./])(?P<month>\d{1,2})(?P=sep)(?P<day>\d{1,2})" + _CLOCK_PATTERN)
 _YEAR_LAST = re.compile(r"(?P<one>\d{1,2})(?P<sep>[-./])(?P<two>\d{1,2})(?P=sep)(?P<year>\d{4}|\d\d)" + _CLOCK_PATTERN)
+_CLOCK_FIRST = re.compile(r"(\d{1,2}:\d\d(?::\d\d)?) (\d{1,4}[-./]\d{1,2}[-./]\d{2,4})")
 _MONTH_NAME_DATE = re.compile(
     r"(?:(?P<day>\d{1,2})[ -](?P<name>[A-Za-z]{3})[a-z]*|(?P<name2>[A-Za-z]{3})[a-z]* (?P<day2>\d{1,2}))[ ,-]+"
     r"(?P<year>\d{4}|\d\d)" + _CLOCK_PATTERN
@@ -266,6 +267,8 @@ class TimeReader:
                 return datetime.fromisoformat(cell)
             except ValueError:
                 pass  # 2024-1-5 9:05 is not ISO 8601
+        if turned := _CLOCK_FIRST.fullmatch(cell):
+            return self._moment(f"{turned[2]} {turned[1]}")
         if _PLAIN_NUMBER.fullmatch(cell):
             return _epoch_or_compact(cell)
         if found := _COMPACT.fullmatch(cell):

@@ -43,6 +43,7 @@ class _ExecutionRow:
     qty: Decimal
     px: Decimal
     fee: Decimal
+    fee_currency: str | None  # if it is not the account's, and its rate is unknown
 
 
 def read_fills(table: MappedTable) -> list[FoundRow]:
@@ -78,7 +79,7 @@ def _execution_rows(table: MappedTable) -> Iterator[_ExecutionRow]:
     names = list(columns)
     executed = [done and fill for done, fill in zip(_executed_rows(table), rows_of_fills(table), strict=True)]
     executed = without_sums(table, executed)
-    currencies = table.cells("fee_currency") if "fee_currency" in table else None
+    currencies = table.fee_currencies()
     for row, values in enumerate(zip(*columns.values(), strict=True)):
         symbol, side, t, qty, px, fee, multiplier = values
         if side == NEITHER or not executed[row]:
@@ -86,17 +87,24 @@ def _execution_rows(table: MappedTable) -> Iterator[_ExecutionRow]:
         if qty == 0:
             table.skipped["quantity 0"] += 1
             continue
-        bad = []
+        bad, foreign = [], None
         if BadCell in map(type, values):
             bad = [(name, value) for name, value in zip(names, values, strict=True) if isinstance(value, BadCell)]
         bad += _missing_cells({"symbol": symbol, "side": side, "time": t, "qty": qty, "price": px})
         if not bad and currencies:
-            fee = table.fee(fee or ZERO, currencies[row], symbol, px)
-            bad += [("fees", fee)] if isinstance(fee, BadCell) else []
+            paid = table.fee(fee or ZERO, currencies[row], symbol, px)
+            if isinstance(paid, BadCell):
+                # The fill counts all the same: without it the position would be wrong.
+                foreign = currencies[row]
+                unknown = BadCell(f"{paid.problem}: not counted", "To count it, convert it in the file")
+                table.add_unreadable(row, "fees", unknown, blocks=False)
+            else:
+                fee = paid
         for name, cell in bad:
             table.add_unreadable(row, name, cell)
         if not bad:
-            yield _ExecutionRow(row, table.source.lines[row], t, symbol, side, abs(qty) * (multiplier or 1), px, fee or ZERO)
+            amount = abs(qty) * (multiplier or 1)
+            yield _ExecutionRow(row, table.source.lines[row], t, symbol, side, amount, px, fee or ZERO, foreign)
 
 
 def _missing_cells(needed: dict[str, object]) -> list[tuple[str, BadCell]]:
@@ -281,8 +289,8 @@ def _build_fills(
         if isinstance(rate := rates[r.row], BadCell):
             table.add_unreadable(r.row, "rate", rate)
             continue
-        extra = {"fee": r.fee, "seq": place, "leg": legs[r.row], "order_id": orders[r.row], "rate": rate,
-                 "liq": liquidated[r.row], "trigger": triggers[r.row]}  # fmt: skip
+        extra = {"fee": r.fee, "fee_currency": r.fee_currency, "seq": place, "leg": legs[r.row], "order_id": orders[r.row],
+                 "rate": rate, "liq": liquidated[r.row], "trigger": triggers[r.row]}  # fmt: skip
         data |= {name: value for name, value in extra.items() if value}
         about = {name: column[r.row] for name, column in decided.items() if column[r.row] not in (None, ())}
         if bad := [(name, value) for name, value in about.items() if isinstance(value, BadCell)]:

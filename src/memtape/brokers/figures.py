@@ -22,6 +22,7 @@ from memtape.core.values import MONEY, ZERO
 MAX_COST_SHARE = Decimal("0.01")  # of the traded value: costs and funding change a stated profit by at most this
 RATIO_TOLERANCE = Decimal("0.02")  # between the ratios of one symbol
 ROUND_TOLERANCE = Decimal("0.005")
+SMALLEST_LOT, LOT_TOLERANCE = 10, Decimal("0.001")  # units; cents that a broker rounds
 MIN_PATTERN_ROWS = 5  # fewer rows show no pattern
 _ROUND_UNITS = tuple(Decimal(d) for d in ("1", "1.25", "2", "2.5", "4", "4.2", "5", "6.25", "10"))
 
@@ -111,7 +112,25 @@ def _fees_are_included(drafts: list[TradeDraft]) -> bool:
             gross = draft.move * draft.qty
             before.append(abs(draft.pnl - gross))
             after.append(abs(draft.pnl + draft.fees - draft.funding - gross))
-    return bool(before) and 3 * median(after) < median(before)
+    return bool(before) and (3 * median(after) < median(before) or _fees_make_even_lots(drafts))
+
+
+def _fees_make_even_lots(drafts: list[TradeDraft]) -> bool:
+    """Returns True if quantities are lots of 10, 100, ... units, the same in all rows of a symbol, only if pnl is after fees."""
+    by_symbol: dict[str, list[TradeDraft]] = {}
+    for draft in drafts:
+        if draft.qty and draft.pnl is not None and draft.fees and draft.move:
+            by_symbol.setdefault(draft.symbol, []).append(draft)
+    uneven = False
+    for several in by_symbol.values():
+        before = [draft.pnl / (draft.move * draft.qty) for draft in several]  # type: ignore[operator]
+        after = [(draft.pnl + draft.fees - draft.funding) / (draft.move * draft.qty) for draft in several]  # type: ignore[operator]
+        unit = median(after)
+        power = Decimal(1).scaleb(unit.adjusted()) if unit > 0 else ZERO
+        if power < SMALLEST_LOT or any(abs(ratio - power) > LOT_TOLERANCE * power for ratio in after):
+            return False
+        uneven = uneven or any(abs(ratio - power) > RATIO_TOLERANCE * power for ratio in before)
+    return uneven
 
 
 def _fill_gross(drafts: list[TradeDraft], has_fees: bool, has_funding: bool, notes: list[str]) -> None:

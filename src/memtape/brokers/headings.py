@@ -20,15 +20,17 @@ FieldNames = Mapping[str, tuple[str, ...]]
 _SHARED_FIELDS: FieldNames = {
     "symbol": ("symbol", "ticker", "pair", "market", "instrument", "instrumentid", "coin", "item", "contract", "product",
                "security", "asset", "underlying", "localsymbol", "wertpapier", "produkt", "basiswert", "markt",
-               "titre", "produit", "symbols", "futures", "tradingpair", "futurestradingpair", "contracts"),
+               "titre", "produit", "symbols", "sym", "futures", "tradingpair", "futurestradingpair", "contracts"),
     "side": ("side", "buysell", "orderside", "tradeside", "direction", "dir", "action", "bs", "type", "transactiontype",
              "tradetype", "dealtype", "ordertype", "longshort", "ls", "positionside", "position",
              "entry", "transaction", "buyorsell", "openingdirection", "transcode", "closingdirection", "closingside", "richtung",
              "kaufverkauf", "sens", "achatvente", "typ"),
-    "qty": ("qty", "quantity", "filledqty", "filledquantity", "executedqty", "execqty", "lastqty", "sz", "size", "shares",
-            "volume", "lots", "contracts", "units", "filled", "executed", "closedsize", "positionsize", "entrysz", "entryqty",
-            "entryquantity", "closingquantity", "closingvolume", "closedvolume", "amount", "peakqty", "lotsize",
-            "vol", "stuck", "stuckzahl", "menge", "anzahl", "positionsgrosse", "volumen", "quantite", "nombre", "taille"),
+    # What was filled comes before what was ordered.
+    "qty": ("filledqty", "filledquantity", "executedqty", "execqty", "lastqty", "filled", "executed", "qty", "quantity", "sz",
+            "size", "shares", "noofshares", "numberofshares", "volume", "lots", "contracts", "units", "unitslots", "closedsize",
+            "positionsize", "entrysz", "entryqty", "entryquantity", "quantitytransacted", "closingquantity", "closingvolume",
+            "closedvolume", "amount", "peakqty", "lotsize", "vol", "stuck", "stuckzahl", "menge", "anzahl", "positionsgrosse",
+            "volumen", "quantite", "nombre", "taille"),
     # An amount of money. So is any name of `qty` with a currency, like size_usd.
     "value": ("notional", "notionalvalue", "entrynotional", "positionnotional", "value", "positionvalue", "tradevalue",
               "entryvalue", "openvalue", "ordervalue", "sizevalue", "sizeindollars", "dollarsize", "usdsize", "dollaramount",
@@ -40,7 +42,8 @@ _SHARED_FIELDS: FieldNames = {
     "fee_currency": ("feecurrency", "feecoin", "feeasset", "feetoken", "commissionasset", "commissioncurrency",
                      "ibcommissioncurrency", "feeccy"),
     "multiplier": ("multiplier", "contractsize", "contractmultiplier", "pointvalue"),
-    "rate": ("fxratetobase", "fxrate", "exchangerate", "conversionrate"),
+    # An "exchange rate" is not among them: nothing says which of the two currencies it counts in the other.
+    "rate": ("fxratetobase", "fxrate", "conversionrate"),
     "account": ("account", "accountid", "accountno", "accountnumber", "clientaccountid", "login", "wallet", "subaccount", "user",
                 "userid", "model", "modelid", "agent", "agentid", "bot", "botname", "expname", "experiment"),
     "strategy": ("strategy", "strategyname", "strategyid", "variant", "system", "algo", "algorithm", "magic", "magicnumber",
@@ -59,14 +62,15 @@ TRADE_FIELD_NAMES: FieldNames = {
                  "entryhumantime", "opened", "openingtime", "openingdate", "buytime", "buydate", "dateacquired", "boughtat",
                  "boughttimestamp", "starttime", "time", "datetime", "date", "timestamp", "ts", "createdat", "createdtime",
                  "tradetime", "tradedate", "dateandtime", "eroffnung", "eroffnet", "eroffnungszeit", "eroffnungsdatum",
-                 "datumeroffnung", "einstiegszeit", "einstiegsdatum", "datumeinstieg", "kaufdatum", "datedouverture",
-                 "heuredouverture", "ouverture", "datedentree", "datedachat"),
+                 "datumeroffnung", "createtime", "datum", "einstiegszeit", "einstiegsdatum", "datumeinstieg", "kaufdatum",
+                 "datedouverture", "heuredouverture", "ouverture", "datedentree", "datedachat"),
     "exit_at": ("exitat", "exittime", "exitdatetime", "exittimestamp", "exitdate", "closetime", "closetimestamp", "closedat",
                 "closeat", "closedatetime", "closedate", "timeclose", "dateclosed", "tsclosed", "closedtime", "exithumantime",
                 "closed", "closingtime", "closingdate", "selltime", "selldate", "datesold", "soldat", "soldtimestamp",
-                "endtime", "updatedtime", "updatedat", "time2", "datetime2", "date2", "schliessung", "geschlossen",
-                "schliessungszeit", "schlusszeit", "schliesszeit", "datumschliessung", "ausstiegszeit", "ausstiegsdatum",
-                "datumausstieg", "verkaufsdatum", "datedecloture", "heuredecloture", "cloture", "datedesortie", "datedevente"),
+                "endtime", "updatedtime", "updatedat", "filledsettlementtime", "settlementtime", "time2", "datetime2", "date2",
+                "schliessung", "geschlossen", "schliessungszeit", "schlusszeit", "schliesszeit", "datumschliessung",
+                "ausstiegszeit", "ausstiegsdatum", "datumausstieg", "verkaufsdatum", "datedecloture", "heuredecloture",
+                "cloture", "datedesortie", "datedevente"),
     "entry_price": ("entryprice", "entrypx", "avgentryprice", "averageentryprice", "entryavgprice", "openprice", "openrate",
                     "priceopen", "avgpxopen", "avgopenprice", "openavgprice", "openingprice", "entry", "open", "buyprice",
                     "avgbuyprice", "costprice", "price", "opening", "openinglevel", "openlevel", "einstiegskurs",
@@ -80,11 +84,11 @@ TRADE_FIELD_NAMES: FieldNames = {
     **_SHARED_FIELDS,
     "is_short": ("isshort",),
     "is_open": ("isopen",),
-    "pnl": ("realizedgrosspnl", "realisedgrosspnl", "grosspnl", "pnlgross", "grossprofit", "grosspl", "grossrealizedpnl",
-            "gross", "pnl", "pl", "realizedpnl", "realisedpnl", "realizedprofit", "realizedpl", "realisedpl", "profit",
-            "profitloss", "closedpnl", "closedpl", "closingpnl", "gainloss", "gain", "pnlamount", "pnlabs", "tradepnl", "gewinn",
-            "gewinnverlust", "guv", "ergebnis", "resultat", "gainperte"),
-    "net_pnl": ("realizednetpnl", "realisednetpnl", "netpnl", "pnlnet", "netprofit", "netpl", "net", "netrealizedpnl",
+    "pnl": ("realizedgrosspnl", "realisedgrosspnl", "grosspnl", "pnlgross", "plgross", "grossprofit", "grosspl",
+            "grossrealizedpnl", "gross", "pnl", "pl", "realizedpnl", "realisedpnl", "realizedprofit", "realizedpl",
+            "realisedpl", "profit", "profitloss", "closedpnl", "closedpl", "closingpnl", "gainloss", "gain", "pnlamount",
+            "pnlabs", "tradepnl", "gewinn", "gewinnverlust", "guv", "ergebnis", "resultat", "gainperte"),
+    "net_pnl": ("realizednetpnl", "realisednetpnl", "netpnl", "pnlnet", "plnet", "netprofit", "netpl", "net", "netrealizedpnl",
                 "closeprofitabs", "profitabs", "fifopnlrealized", "netprofitloss", "nettogewinn", "nettoergebnis",
                 "gewinnnetto", "ergebnisnetto", "resultatnet", "profitnet", "gainnet"),
     "entry_fee": ("entryfee", "openfee", "feeopencost", "entrycommission", "entrycommissiondollars", "openingfee"),
@@ -118,9 +122,10 @@ FILL_FIELD_NAMES: FieldNames = {
              "orderfilleddate", "filledtime", "createdat",
              "createdtime", "ts", "activitydate", "rundate", "transactiondate",
              "ausfuhrungszeit", "zeitpunkt", "uhrzeit", "zeit", "datum", "heure"),
-    "price": ("price", "px", "fillprice", "filledprice", "execprice", "executionprice", "executedprice", "tradeprice", "tprice",
-              "lastpx", "avgprice", "averageprice", "avgfillprice", "filledavgprice", "average", "impliedprice", "dealprice",
-              "kurs", "preis", "ausfuhrungskurs", "prix", "cours"),
+    "price": ("price", "px", "priceshare", "pricepershare", "fillprice", "filledprice", "execprice", "executionprice",
+              "executedprice", "tradeprice", "tprice", "lastpx", "avgprice", "averageprice", "avgfillprice", "filledavgprice",
+              "average", "impliedprice", "dealprice", "priceattransaction", "spotpriceattransaction", "kurs", "preis",
+              "ausfuhrungskurs", "prix", "cours"),
     **_SHARED_FIELDS,
     "is_buyer": ("isbuyer", "buyer"),
     # Whether a fill opens or closes; where the side is that of the position, it says what was bought and what was sold.
@@ -247,6 +252,7 @@ MAPPING_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "confidence_scale": ("1", "5", "10", "100"),
     "repeats": ("keep", "drop"),
 }
+LOT_NAMES = frozenset({"lots", "lot", "lotsize", "unitslots"})  # quantities that are not in units
 # Separate costs of one row, as MetaTrader lists them.
 ADDED_COST_NAMES = frozenset({"commission", "commissions", "fee", "fees", "taxes", "tax"})
 # Columns that say what kind of row it is: Bybit's execType, IBKR's LevelOfDetail, DataDiscriminator and the second column of its
@@ -260,6 +266,8 @@ GROSS_PNL_NAMES = frozenset(
 
 _BRACKETS = re.compile(r"\([^)]*\)|\[[^\]]*\]")
 _CURRENCIES = "usdt|usdc|busd|usd|eur|gbp|chf|jpy|aud|cad|nzd|sek|nok|inr|sgd|hkd|cny"
+_COINS = frozenset({"btc", "xbt", "eth", "sol", "bnb", "xrp", "ltc", "trx", "doge", "ada"})
+_CELL_CURRENCY = re.compile(rf"(?<=[\d\s])({_CURRENCIES})$|^({_CURRENCIES})(?=[\s\d-])")
 _UNIT = re.compile(rf"({_CURRENCIES}|dollars|euros|utc|gmt)$")
 _CURRENCY_UNIT = re.compile(rf"({_CURRENCIES})$")
 _CURRENCY_WORDS = {"$": "USD", "dollars": "USD", "€": "EUR", "euros": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR"}
@@ -295,6 +303,29 @@ def heading_currency(name: str) -> str | None:
     # Also where nothing separates it: sizeUsd, pnlUSDT.
     glued = re.search(rf"(?<=[a-z])({_CURRENCIES})$", name.lower())
     return glued[1].upper() if glued and words and words[-1] != glued[1] else None
+
+
+def heading_coin(name: str) -> str | None:
+    """Returns the coin that the name of an amount of money states: some accounts are kept in one.
+
+    >>> heading_coin("pnl (BTC)"), heading_coin("realised_pnl_eth"), heading_coin("BTC"), heading_coin("pnl")
+    ('BTC', 'ETH', None, None)
+    """
+    words = [word for word in re.split(r"[\s_()\[\]/.-]+", name.lower()) if word]
+    coin = next((word for word in words[1:] if word in _COINS), None)
+    return None if coin is None else "BTC" if coin == "xbt" else coin.upper()
+
+
+def cell_currency(cell: str) -> str | None:
+    """Returns the currency that a cell states beside its number.
+
+    >>> cell_currency("6,520 USDT"), cell_currency("$100"), cell_currency("0.01BTC"), cell_currency("5")
+    ('USDT', 'USD', None, None)
+    """
+    if sign := next((sign for sign in _CURRENCY_WORDS if sign in cell), None):
+        return _CURRENCY_WORDS[sign]
+    found = _CELL_CURRENCY.search(cell.strip().lower())
+    return (found[1] or found[2]).upper() if found else None
 
 
 def is_money(name: str) -> bool:

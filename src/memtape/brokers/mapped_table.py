@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from memtape.brokers.account import DEFAULT_CURRENCY, FileCurrency, find_currenc
 from memtape.brokers.cells import EMPTY_WORDS, BadCell, TimeReader, date_order, decimal_style, read_numbers, read_zone
 from memtape.brokers.confidence import scale_confidence
 from memtape.brokers.files import CellTable
-from memtape.brokers.headings import stated_offset
+from memtape.brokers.headings import LOT_NAMES, plain_name, stated_offset
 from memtape.brokers.importer import ImportOptions, ImportProblem
 from memtape.brokers.mapping import NUMBER_FIELDS, TIME_FIELDS, ColumnMapping
 from memtape.brokers.texts import TextCleaner
@@ -22,6 +23,9 @@ from memtape.errors import Invalid
 
 NO_ZONE_PROBLEM = "times have no zone; read as UTC"
 SMALLEST_STEP = Decimal(1).scaleb(-18)  # of a quantity
+_MONEY_CODES = "USD|EUR|GBP|CHF|JPY|AUD|CAD|NZD|SEK|NOK"
+_FOREX = re.compile(rf"(?:{_MONEY_CODES}|XAU|XAG|XPT|XPD)(?:{_MONEY_CODES})")
+_COIN = re.compile(r"(?<=[\d\s])[A-Z]{2,6}(?=\)?$)|^[A-Z]{2,6}(?=\s*[\d(-])")
 
 
 @dataclass(slots=True)
@@ -101,6 +105,7 @@ class MappedTable:
     def quantities(self, prices: Sequence[Decimal | BadCell | None]) -> list[Decimal | BadCell | None]:
         """Returns the quantities; of a file that has amounts of money instead, those amounts divided by these prices."""
         if "qty" in self or "value" not in self:
+            self._ask_for_size_of_lot()
             return self.numbers("qty")
         self.notes.append(f"{self.heading('value') or 'value'} is an amount of money: qty is that amount divided by the price")
         found: list[Decimal | BadCell | None] = []
@@ -112,6 +117,15 @@ class MappedTable:
                 else:
                     found.append(amount)
         return found
+
+    def _ask_for_size_of_lot(self) -> None:
+        """Report quantities in lots if neither a multiplier nor a profit says how many units one has."""
+        if plain_name(self.heading("qty")) in LOT_NAMES and not any(n in self for n in ("multiplier", "pnl", "net_pnl")):
+            # A lot of a currency or a metal is never one unit; one of an index often is.
+            large = any(_FOREX.match(cell.upper().replace("/", "")) for cell in self.cells("symbol"))
+            problem = f"{self.heading('qty')} are lots, and nothing in the file says how many units one has"
+            fix = "Give it, like --map multiplier==100000, and --where symbol=EURUSD if symbols differ"
+            self.problems.append(ImportProblem(None, "qty", problem if large else f"{problem}; read as one", fix, blocks=large))
 
     def confidences(self) -> list[Decimal | None]:
         """Returns the confidences from 0 to 1; None where the file has none or its scale is unclear."""
@@ -172,11 +186,20 @@ class MappedTable:
         for field_, problem, fix in error.errors:
             self.problems.append(ImportProblem(line, "row" if field_ == "input" else field_, problem, fix))
 
-    def add_unreadable(self, row: int, name: str, bad: BadCell) -> None:
-        """Report a cell for which a row cannot be read."""
+    def add_unreadable(self, row: int, name: str, bad: BadCell, *, blocks: bool = True) -> None:
+        """Report a cell for which a row cannot be read; one that does not block is left out, and the row counts."""
         heading = self.heading(name)
         shown = f"{name} ({heading})" if heading and heading != name else name
-        self.problems.append(ImportProblem(self.source.lines[row], shown, bad.problem, bad.fix))
+        self.problems.append(ImportProblem(self.source.lines[row], shown, bad.problem, bad.fix, blocks=blocks))
+
+    def fee_currencies(self) -> list[str] | None:
+        """Returns the currency of each fee: as its own column says, else as the cell does, like 0.5USDT; None if nothing does."""
+        if "fee_currency" in self:
+            return self.cells("fee_currency")
+        if len(self.mapping.columns.get("fees", ())) != 1:
+            return None
+        units = [coin[0] if (coin := _COIN.search(cell)) else "" for cell in self.cells("fees")]
+        return units if any(units) else None
 
     def fee(self, fee: Decimal, currency: str, symbol: str, price: Decimal) -> Decimal | BadCell:
         """Returns a fee in the account's currency, if that needs no rate from elsewhere."""

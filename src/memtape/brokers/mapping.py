@@ -19,6 +19,7 @@ from memtape.brokers.headings import (
     FILE_KINDS,
     MAPPING_SETTINGS,
     FieldNames,
+    cell_currency,
     is_money,
     plain_name,
 )
@@ -35,6 +36,7 @@ NUMBER_FIELDS = frozenset({
     "atr_d1", "atr_h1", "atr_m5", "value", "balance", "equity", "flow", "deposit", "withdrawal", "cash", "mark", "cost",
     "unrealized", "probability", "outcome_r", "outcome_price",
 })  # fmt: skip
+SHARE_FIELDS = frozenset({"confidence", "probability"})
 TIME_FIELDS = frozenset({"entry_at", "exit_at", "time", "expires_at", "outcome_at"})
 # By kind, the fields whose unreadable cells are reported row by row. Of other kinds a column that cannot be read is left out.
 REQUIRED_FIELDS: Mapping[str, frozenset[str]] = {
@@ -268,6 +270,8 @@ def _guess_columns(table: CellTable, names: FieldNames, mapping: ColumnMapping) 
 
     def suits(name: str, at: int) -> bool:
         cells = [cell for cell in table.column(at)[:SAMPLE_ROWS] if cell.lower() not in EMPTY_WORDS]
+        if "%" in table.header[at] and name in NUMBER_FIELDS and name not in SHARE_FIELDS:
+            return False  # a percentage is no amount
         if name == "side":
             words = SideWords(table.column(at), held=mapping.kind != "fills", name=plain[at])
             return words.has_side and words.share_known >= 0.5
@@ -281,10 +285,11 @@ def _guess_columns(table: CellTable, names: FieldNames, mapping: ColumnMapping) 
         if name == "value" and mapping.kind == "positions":
             pass  # the value of a position is a figure beside its quantity
         elif name == "qty":
-            named = [at for at in named if not is_money(table.header[at])]
+            named = [at for at in named if not is_money(table.header[at]) and not _cells_are_money(table, at, mapping)]
         elif name == "value":
             quantities = {plain_name(spelling) for spelling in names["qty"]}
-            named += [at for at, heading in enumerate(table.header) if plain[at] in quantities and is_money(heading)]
+            sizes = [at for at, own in enumerate(plain) if own in quantities]
+            named += [at for at in sizes if is_money(table.header[at]) or _cells_are_money(table, at, mapping)]
         # An empty column is used only if there is no other.
         named.sort(key=lambda at: not any(table.column(at)))
         named = [at for at in named if at not in taken]
@@ -307,6 +312,16 @@ def _guess_columns(table: CellTable, names: FieldNames, mapping: ColumnMapping) 
     _add_cost_columns(plain, mapping, taken)
 
 
+def _cells_are_money(table: CellTable, at: int, mapping: ColumnMapping) -> bool:
+    """Returns True if all sizes name a currency, like 6520 USDT; of USDJPY, 10000 USD is a quantity."""
+    cells = [cell for cell in table.column(at)[:SAMPLE_ROWS] if cell.lower() not in EMPTY_WORDS]
+    units = {cell_currency(cell) for cell in cells}
+    if not units or None in units:
+        return False
+    symbols = [cell.upper() for cell in mapping.cells(table, "symbol")[:SAMPLE_ROWS]]
+    return not any(symbol.startswith(str(unit)) for symbol in symbols for unit in units)
+
+
 def _anything(cells: Sequence[str], name: str) -> bool:
     return True
 
@@ -324,8 +339,9 @@ def _is_time(cell: str) -> bool:
 
 
 def _identifies_rows(cells: Sequence[str], name: str) -> bool:
-    """Returns True if cells can be ids: `position` and `trade` are ids only if most values occur once."""
-    return name not in ("position", "trade") or 2 * len(set(cells)) > len(cells)
+    """Returns True if cells can be ids: `position` and `trade` are ids only if most values have digits and occur once."""
+    numbered = sum(any(c.isdigit() for c in cell) for cell in cells)
+    return name not in ("position", "trade") or (2 * len(set(cells)) > len(cells) and 2 * numbered > len(cells))
 
 
 def _names_symbols(cells: Sequence[str], name: str) -> bool:

@@ -80,7 +80,7 @@ def _drafts(table: MappedTable) -> Iterator[TradeDraft]:
     still_open = _still_open(table)
     counts = without_sums(table, [each is not None for each in still_open])
     bought_and_sold = _lists_purchase_and_sale(table)
-    currencies = table.cells("fee_currency") if "fee_currency" in table else None
+    currencies = table.fee_currencies()
     for row, values in enumerate(zip(*columns.values(), strict=True)):
         symbol, side, entry_at, exit_at, entry, exit_, qty, pnl, net, fees, funding, stop, multiplier = values
         if side == NEITHER or not counts[row]:

@@ -32,7 +32,20 @@ def rows_of_fills(table: MappedTable) -> list[bool]:
             if found[row] and word in left_out:
                 found[row] = False
                 table.skipped[cells[row][:20]] += 1
+    for row in _exits_to_come(table):
+        if found[row]:
+            found[row] = False
+            table.skipped["still open"] += 1
     return found
+
+
+def _exits_to_come(table: MappedTable) -> list[int]:
+    """Returns the rows of exits that have not happened: TradingView ends its list with one for the trade that is still open."""
+    signals = next((at for at, name in enumerate(table.source.header) if plain_name(name) == "signal"), None)
+    if signals is None or "side" not in table:
+        return []
+    rows = zip(table.cells("side"), table.source.column(signals), strict=True)
+    return [row for row, (side, signal) in enumerate(rows) if side.lower().startswith("exit") and signal.lower() == "open"]
 
 
 _SUM = re.compile(r"(?:\w+ )?(?:sub)?(?:totals?|sums?|summe|gesamt|gesamtsumme|zwischensumme|total général)\s*:?", re.IGNORECASE)

@@ -55,12 +55,13 @@ class FileTotals(AccountSums):
     open: dict[str, Decimal] = field(default_factory=dict)
 
 
-def file_totals(found: Sequence[FoundRow]) -> FileTotals:
-    """Returns the sums of all rows."""
+def file_totals(rows: Sequence[FoundRow]) -> FileTotals:
+    """Returns the sums of all rows; a row that repeats another one with its id counts once, as it does when it is imported."""
     whole = FileTotals()
+    found = list({_identity(each): each for each in reversed(rows)}.values())[::-1]
     with localcontext(MONEY):
         for value, gross in _realised_profits(found):
-            fees, funding = (value.fee, ZERO) if isinstance(value, Fill) else (value.fees, value.funding)
+            fees, funding = (_known_fee(value), ZERO) if isinstance(value, Fill) else (value.fees, value.funding)
             first, last = (value.t, value.t) if isinstance(value, Fill) else (value.entry_at, value.exit_at)
             whole.add(gross, fees, funding, first, last)
             whole.by_symbol.setdefault(value.symbol, AccountSums()).add(gross, fees, funding, first, last)
@@ -119,6 +120,18 @@ def _realised_profits(found: Sequence[FoundRow]) -> Iterable[tuple[Fill | Closed
             cost = fill.px if qty * after < 0 else cost
         held[fill.symbol, fill.leg] = (after, cost)
         yield fill, gross
+
+
+def _identity(row: FoundRow) -> tuple[str, object]:
+    value = row.value
+    return value.kind, value.id if isinstance(value, Fill) else value.trade_id if isinstance(value, ClosedTrade) else id(row)
+
+
+def _known_fee(fill: Fill) -> Decimal:
+    """Returns the fee of a fill in the account's currency; 0 if its rate is unknown."""
+    if fill.fee_currency is None:
+        return fill.fee
+    return ZERO if fill.fee_rate is None else fill.fee * fill.fee_rate
 
 
 def _stated_profit(trade: ClosedTrade) -> Decimal | None:

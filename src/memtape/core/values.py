@@ -217,7 +217,8 @@ def _field_problem(
     if found["type"] == "missing":
         form = expected.get(place)
         return FieldProblem(field, f"required ({form})" if form else "required")
-    got = f"(got {_shortened(found['input'])})"
+    # A rule about several fields fails on the whole, which says nothing more.
+    got = "" if isinstance(found["input"], Mapping) and found["type"] == "value_error" else f"(got {_shortened(found['input'])})"
     problem = found["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
     if found["type"] == "value_error":
         problem, _, fix = problem.partition("; ")
