@@ -62,7 +62,7 @@ class ArmMemory:
         return found
 
     def brief(self, symbol: str) -> str:
-        """The brief as text, as far as this arm may know it; without memory: rules and limits alone."""
+        """The brief as text, as far as this arm may know it; without memory: rules, limits and the account alone."""
         self.questions += self.arm != OFF
         return self.made_brief(symbol).brief.text
 
