@@ -101,7 +101,6 @@ def terminal_tables(result: Mapping[str, Any]) -> dict[str, Any]:
                 "sharpe": _short(own["sharpe"]["value"], 2),
                 "drawdown_%": _short(own["max_drawdown"]["value"], 1, 100.0),
                 "risk_%": _short(own["mean_risk"]["value"], 2, 100.0),
-                "net_equal_risk": _short(equal["net_pnl"]["value"], 0),
                 "R_better": _short(equal["selectivity"]["value"], 3),
             }
         )
