@@ -36,6 +36,25 @@ def test_profit_without_quantity_is_enough() -> None:
     assert (trade.qty, trade.pnl) == (None, Decimal("10.54"))
 
 
+def test_a_journal_that_states_only_r_is_a_file_of_trades() -> None:
+    trade = read_trade(f"{HEAD},R", f"EURUSD,long,{SPAN},1.10,1.11,+1.5")
+    assert (trade.qty, trade.pnl, trade.pnl_r) == (None, None, 1.5)
+    # The side may be missing: a gain while the price rose was a long.
+    sideless = read(f"{HEAD.replace('side,', '')},r multiple\nEURUSD,{SPAN},1.10,1.11,2\nEURUSD,{SPAN},1.11,1.12,-1\n")
+    assert [found.value.side for found in sideless.found] == ["long", "short"]  # type: ignore[union-attr]
+
+
+def test_an_r_against_the_profit_is_left_out_and_told() -> None:
+    reading = read(f"{HEAD},pnl,R\nBTC,long,{SPAN},100,110,20,-1\nBTC,long,{SPAN},101,110,20,2\n")
+    assert [(f.value.pnl, f.value.pnl_r) for f in reading.found] == [(20, None), (20, 2.0)]  # type: ignore[union-attr]
+    assert "R is left out in 1 rows, from line 2: it has the opposite sign of the profit" in reading.notes
+
+
+def test_a_list_of_ideas_with_their_r_stays_a_list_of_decisions() -> None:
+    reading = read("date,symbol,side,entry,exit price,exit time,r,reason\n2026-06-04,BTC,long,100,110,2026-06-05,2,broke out\n")
+    assert reading.mapping["kind"] == "decisions"
+
+
 def test_gross_profit_is_net_plus_fees_less_funding() -> None:
     trade = read_trade(f"{HEAD},qty,net_pnl,fees,funding", f"BTC,long,{SPAN},100,110,2,17,2.5,-0.5")
     assert (trade.pnl, trade.fees, trade.funding) == (Decimal(20), Decimal("2.5"), Decimal("-0.5"))

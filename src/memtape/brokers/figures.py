@@ -45,6 +45,7 @@ class TradeDraft:
     fees: Decimal
     funding: Decimal
     stop: Decimal | None
+    r: Decimal | None = None  # as written in the file
     gross: Decimal | None = None
 
     @property
@@ -52,6 +53,11 @@ class TradeDraft:
         """The profit of one unit before costs."""
         assert self.exit is not None
         return (self.exit - self.entry) * (self.side or 1)
+
+    @property
+    def net_result(self) -> Decimal:
+        """What the account received, if the profit is known."""
+        return (self.gross or ZERO) - self.fees + self.funding
 
     @property
     def stated(self) -> Decimal | None:
@@ -80,7 +86,17 @@ def complete_figures(
     refused = {draft.row for draft in wrong}
     consistent = [draft for draft in drafts if draft.row not in refused]
     _drop_moved_stops(consistent, notes)
+    _drop_contradicting_r(consistent, notes)
     return consistent
+
+
+def _drop_contradicting_r(drafts: list[TradeDraft], notes: list[str]) -> None:
+    """Leave out an R whose sign is not that of the profit: money says what the account received."""
+    wrong = [draft for draft in drafts if draft.r is not None and draft.gross is not None and draft.r * draft.net_result < 0]
+    for draft in wrong:
+        draft.r = None
+    if wrong:
+        notes.append(f"R is left out in {len(wrong)} rows, from line {wrong[0].line}: it has the opposite sign of the profit")
 
 
 def _infer_sides(drafts: list[TradeDraft], notes: list[str], problems: list[ImportProblem]) -> list[TradeDraft]:
@@ -89,7 +105,8 @@ def _infer_sides(drafts: list[TradeDraft], notes: list[str], problems: list[Impo
     if not unknown:
         return drafts
     for draft in unknown:
-        product = (draft.exit - draft.entry) * (draft.stated or ZERO) if draft.exit is not None else ZERO
+        result = draft.r if draft.stated is None else draft.stated
+        product = (draft.exit - draft.entry) * (result or ZERO) if draft.exit is not None else ZERO
         draft.side = 1 if product > 0 else -1 if product < 0 else None
     counts = Counter(draft.side for draft in unknown if draft.side)
     only = next(iter(counts)) if len(counts) == 1 else None

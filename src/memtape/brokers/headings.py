@@ -91,6 +91,7 @@ TRADE_FIELD_NAMES: FieldNames = {
     "net_pnl": ("realizednetpnl", "realisednetpnl", "netpnl", "pnlnet", "plnet", "netprofit", "netpl", "net", "netrealizedpnl",
                 "closeprofitabs", "profitabs", "fifopnlrealized", "netprofitloss", "nettogewinn", "nettoergebnis",
                 "gewinnnetto", "ergebnisnetto", "resultatnet", "profitnet", "gainnet"),
+    "pnl_r": ("r", "pnlr", "rmultiple", "resultr", "outcomer", "realizedr", "realisedr", "netr", "profitr", "gainr", "rresult"),
     "entry_fee": ("entryfee", "openfee", "feeopencost", "entrycommission", "entrycommissiondollars", "openingfee"),
     "exit_fee": ("exitfee", "closefee", "feeclosecost", "exitcommission", "exitcommissiondollars", "closingfee"),
     "funding": ("funding", "fundingfee", "fundingfees", "fundingpnl", "swap", "rollover", "financing", "interest",

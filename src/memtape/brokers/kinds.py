@@ -50,9 +50,9 @@ def missing_fields(kind: str, fields: KnownFields) -> list[str]:
     lacking = [] if kind == "equity" else [name for name in ("symbol",) if name not in fields]
     if kind == "trades":
         lacking += [name for name in ("entry_at", "exit_at", "entry_price", "exit_price") if name not in fields]
-        if not any(name in fields for name in ("qty", "value", "pnl", "net_pnl")):
+        if "pnl_r" not in fields and not _states_money(fields):
             lacking.append("qty or pnl")
-        if not any(name in fields for name in ("side", "is_short", "qty", "value", "pnl", "net_pnl")):
+        if not any(name in fields for name in ("side", "is_short", "pnl_r")) and not _states_money(fields):
             lacking.append("side")
         return lacking
     if "time" not in fields:
@@ -72,6 +72,11 @@ def missing_fields(kind: str, fields: KnownFields) -> list[str]:
     return lacking
 
 
+def _states_money(fields: KnownFields) -> bool:
+    """Returns True if the money that a trade made or lost is stated, or follows from its prices."""
+    return any(name in fields for name in ("qty", "value", "pnl", "net_pnl"))
+
+
 def choose_kind(
     fitting: Mapping[str, KnownFields], *, decision_names: bool, refusals_with_reason: bool, has_symbols: bool,
     buys_and_sells: bool,
@@ -81,7 +86,8 @@ def choose_kind(
     `decision_names`: a column is named like a decision. `refusals_with_reason`: rows that decide against a trade give a reason.
     `has_symbols`: a column names instruments. `buys_and_sells`: a column of sides says buy or sell, not only long or short.
     """
-    if "trades" in fitting:
+    # A list of ideas may state their outcome in R too: what may be a decision is one, unless money shows that it was traded.
+    if "trades" in fitting and (_states_money(fitting["trades"]) or "decisions" not in fitting):
         return "trades"
     decisions, positions, fills = (fitting.get(kind) for kind in ("decisions", "positions", "fills"))
     decides = decisions is not None and (decision_names or any(name in decisions for name in _DECISION_EVIDENCE))

@@ -34,7 +34,7 @@ NUMBER_FIELDS = frozenset({
     "entry_price", "exit_price", "price", "qty", "fees", "multiplier", "rate", "pnl", "net_pnl", "entry_fee", "exit_fee",
     "funding", "leverage", "stop", "target", "buy_qty", "buy_price", "sell_qty", "sell_price", "confidence",
     "atr_d1", "atr_h1", "atr_m5", "value", "balance", "equity", "flow", "deposit", "withdrawal", "cash", "mark", "cost",
-    "unrealized", "probability", "outcome_r", "outcome_price",
+    "unrealized", "probability", "pnl_r", "outcome_r", "outcome_price",
 })  # fmt: skip
 SHARE_FIELDS = frozenset({"confidence", "probability"})
 TIME_FIELDS = frozenset({"entry_at", "exit_at", "time", "expires_at", "outcome_at"})

@@ -74,6 +74,7 @@ def _drafts(table: MappedTable) -> Iterator[TradeDraft]:
         "fees": _fees(table),
         "funding": table.numbers("funding"),
         "stop": table.numbers("stop"),
+        "pnl_r": table.numbers("pnl_r"),
         "multiplier": table.numbers("multiplier"),
     }
     names = list(columns)
@@ -82,7 +83,7 @@ def _drafts(table: MappedTable) -> Iterator[TradeDraft]:
     bought_and_sold = _lists_purchase_and_sale(table)
     currencies = table.fee_currencies()
     for row, values in enumerate(zip(*columns.values(), strict=True)):
-        symbol, side, entry_at, exit_at, entry, exit_, qty, pnl, net, fees, funding, stop, multiplier = values
+        symbol, side, entry_at, exit_at, entry, exit_, qty, pnl, net, fees, funding, stop, r, multiplier = values
         if side == NEITHER or not counts[row]:
             continue
         if still_open[row] or (exit_at is None and not exit_):
@@ -98,7 +99,7 @@ def _drafts(table: MappedTable) -> Iterator[TradeDraft]:
                 side, entry_at, exit_at, entry, exit_ = -1, exit_at, entry_at, exit_, entry
         if entry == 0:
             bad.append(("entry_price", BadCell("is 0", "Fill in the price of the entry, or delete the row")))
-        bad += _missing_cells(symbol, entry_at, exit_at, entry, exit_, qty, pnl if net is None else net)
+        bad += _missing_cells(symbol, entry_at, exit_at, entry, exit_, qty, pnl if net is None else net, r)
         if not bad and currencies:
             paid = table.fee(fees or ZERO, currencies[row], symbol, entry if exit_ is None else exit_)
             if isinstance(paid, BadCell):
@@ -113,17 +114,17 @@ def _drafts(table: MappedTable) -> Iterator[TradeDraft]:
                 side = -1
             qty = abs(qty) * (multiplier or 1) or None
         yield TradeDraft(row, table.source.lines[row], symbol, side, entry_at, exit_at, entry, exit_, qty, pnl, net, fees or ZERO,
-                    funding or ZERO, stop)  # fmt: skip
+                    funding or ZERO, stop, r)  # fmt: skip
 
 
 def _missing_cells(
     symbol: str, entry_at: datetime | None, exit_at: datetime | None, entry: Decimal | None, exit_: Decimal | None,
-    qty: Decimal | None, pnl: Decimal | None,
+    qty: Decimal | None, pnl: Decimal | None, r: Decimal | None,
 ) -> list[tuple[str, BadCell]]:  # fmt: skip
     """Returns the cells without which a row is no closed trade."""
     needed = (("symbol", symbol), ("entry_at", entry_at), ("exit_at", exit_at), ("entry_price", entry))
     bad = [(name, BadCell("is empty", "Fill it in, or delete the row")) for name, value in needed if value is None or value == ""]
-    if not qty and pnl is None and exit_ is not None:
+    if not qty and pnl is None and r is None and exit_ is not None:
         bad.append(("qty", BadCell("neither qty nor pnl is given", "Fill in one of them, or delete the row")))
     return bad
 
@@ -139,7 +140,7 @@ def _report_unpriced(table: MappedTable, drafts: Sequence[TradeDraft]) -> None:
     """Report the trades that were closed without a price."""
     without = [draft for draft in drafts if draft.exit is None]
     for draft in without:
-        if draft.stated is None:
+        if draft.stated is None and draft.r is None:
             problem = "closed without a price: imported as a trade whose outcome is unknown"
             fix = "To know its outcome, fill in the exit price or the profit"
             table.problems.append(ImportProblem(draft.line, "exit_price", problem, fix, blocks=False))
@@ -244,6 +245,8 @@ def _build_trades(table: MappedTable, drafts: Sequence[TradeDraft], names: Seque
         for name, value in (("exit_price", draft.exit), ("qty", draft.qty), ("pnl", draft.gross), ("stop", draft.stop)):
             if value is not None:
                 data[name] = value
+        if draft.r is not None:
+            data["pnl_r"] = float(draft.r)
         if draft.fees:
             data["fees"] = draft.fees
         if draft.funding:

@@ -336,8 +336,10 @@ CheckedTick = Annotated[Tick, BeforeValidator(_split_marks)]
 def _in_order(trade: ClosedTrade) -> ClosedTrade:
     if trade.exit_at < trade.entry_at:
         raise ValueError("exit_at is before entry_at; exchange them or correct one")
-    if trade.qty is None and trade.pnl is None and trade.exit_price is not None:
-        raise ValueError("neither qty nor pnl is given; one of them is needed to know the outcome")
+    if trade.qty is None and trade.pnl is None and trade.pnl_r is None and trade.exit_price is not None:
+        raise ValueError("neither qty nor pnl is given, nor pnl_r; one of them is needed to know the outcome")
+    if trade.pnl is not None and trade.pnl_r is not None and float(trade.pnl - trade.fees + trade.funding) * trade.pnl_r < 0:
+        raise ValueError("pnl_r has the opposite sign of pnl after fees and funding; correct one of them")
     return trade
 
 
@@ -345,7 +347,8 @@ def _in_order(trade: ClosedTrade) -> ClosedTrade:
 class ClosedTrade:
     """A round trip that its source reports whole. `pnl` is gross, before fees and funding, where the source states it.
 
-    Without an exit price it was closed at a price that nobody recorded: its outcome is unknown, unless `pnl` states it.
+    Without an exit price it was closed at a price that nobody recorded: its outcome is unknown, unless `pnl` or
+    `pnl_r` states it.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -373,6 +376,7 @@ class ClosedTrade:
     situation: Situation | None = None
     confidence: Annotated[Fraction | None, Field(description="of the decision to enter, 0 to 1")] = None
     note: Annotated[Line | None, Field(description="a remark of the source about it")] = None
+    pnl_r: Annotated[_InR | None, Field(description="the outcome in R, as the source states it; a stop comes first")] = None
 
 
 CheckedTrade = Annotated[ClosedTrade, AfterValidator(_in_order)]

@@ -98,7 +98,11 @@ def reported_trade(
         gross = gross if trade.pnl is None else trade.pnl
         net = None if gross is None else gross - trade.fees + trade.funding
         percent = 100 * net / size if net is not None and size else None
-        in_r = net / risk if net is not None and risk else None
+        in_r, source = (net / risk, "stop") if net is not None and risk else (None, "stop" if risk else None)
+        if in_r is None and trade.pnl_r is not None:
+            in_r, source = Decimal(repr(trade.pnl_r)), "stated"
+            # What was risked follows from the result in money and in R, unless they contradict each other.
+            risk = risk or (net / in_r if net is not None and net * in_r > 0 else None)
     situation = trade.situation
     return Trade(
         id=id_, agent=terms.agent, skill_id=terms.skill_id, skill_version=skill_version,
@@ -110,7 +114,7 @@ def reported_trade(
         exit_price=trade.exit_price, exit_reason=trade.exit_reason, exit_decision=None, close_cause="reported",
         exit_trigger=trade.trigger, qty_entered=trade.qty, qty_exited=trade.qty,
         qty_open=None if trade.qty is None else Decimal(0), avg_cost=None, stop_price=trade.stop,
-        target_price=trade.target, initial_risk_usd=risk, r_source="stop" if risk else None,
+        target_price=trade.target, initial_risk_usd=risk, r_source=source,
         holding_minutes=minutes(trade.exit_at - trade.entry_at), realized_pnl_usd=gross, fees_usd=trade.fees,
         funding_usd=trade.funding, net_pnl_usd=net,
         pnl_pct=percent, pnl_r=in_r,
