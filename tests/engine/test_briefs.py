@@ -449,3 +449,19 @@ def test_a_wide_portfolio_leaves_room_in_the_brief(memory):
     ids = [trade.id for trade in agent.ledger.trades(status="open")]
     shown = re.findall(r"\[(\w{4,})\]", section)
     assert len(ids) == len(shown) == 31 and all(any(id_.startswith(short) for short in shown) for id_ in ids)
+
+
+def test_a_remembered_signal_of_several_trades_is_told_by_all_of_them_not_by_the_best_or_the_worst(memory):
+    agent = given(memory, mode="paper", recentTradesK=1)
+    variants = {0: (60, -20, -40, -20), 5: (60, 20, 20, 20), 10: (-40, -20, -20, -20), 15: (10, 10, 10, 10)}
+    for entry, results in variants.items():
+        for n, result in enumerate(results):
+            agent.observe(
+                {"trade_id": f"{entry}-{n}", "symbol": "XAU", "side": "long", "entry_at": hour(entry), "strategy": f"v{n}",
+                 "entry_price": 2000, "exit_at": hour(entry + 1 + n / 10), "exit_price": 2000 + result, "qty": 1},
+                kind="trade", backfill=True,
+            )  # fmt: skip
+    told = agent.briefs.make(symbol="XAU").brief.text.split("## From memory")[1]
+    assert "made $60 in one of 4 trades at once" in told and "mean -$5)" in told
+    assert "made $30 on average" in told and "4 trades at once, +$20 to +$60)" in told
+    assert "lost $25 on average" in told and "4 trades at once, -$40 to -$20)" in told

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from memtape.core.brief.inputs import BriefInputs, BriefPlan, Conviction
 from memtape.core.brief.recalled_memories import RECALLED_FOR_BRIEF, shown_episodes
-from memtape.core.brief.references import group_by_signal
+from memtape.core.brief.references import group_by_signal, shown_signals
 from memtape.core.brief.risk import risk_state
 from memtape.core.brief.sections.memory import has_mean
+from memtape.core.memory.outcome_units import signal_of
 from memtape.core.memory.plans import resolve_plans
 from memtape.core.memory.shadows import shadow_id
 from memtape.core.observed import CashFlow, Decision
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from memtape.core.events import Discrepancy
     from memtape.core.ledger.trades import Trade
     from memtape.core.memory.episodes import Episode
+    from memtape.core.memory.outcome_units import Signal
     from memtape.core.observed import Situation
     from memtape.core.recall.similar import SimilarDecision
     from memtape.core.skills import Agent, Skill
@@ -93,7 +95,9 @@ def gather(
     holding = open_positions(view) if config.includeOpenPositions else ()
     events = events_concerning(view, symbol, {position.trade.symbol for position in holding})
     closed = _recent_trades(view, config.recentTradesK)
-    remembered = shown_episodes(recalled, situation, {trade.id for trade in closed})
+    listed = shown_signals(replace(inputs, recent=closed))
+    remembered = shown_episodes(recalled, situation, {trade.id for trades in listed for trade in trades})
+    signals = _signal_trades(view, remembered)
     plans = plan_views(view, symbol, situation, {"strategy": question.strategy} if question.strategy else None)
     return replace(
         inputs,
@@ -101,7 +105,7 @@ def gather(
         recent=closed, holding=holding,
         recalled=recalled, of_all_symbols=of_all_symbols, query=query,
         episodes_known=basis.n, outcome_source=basis.outcome_source,
-        reasons=_entry_reasons(view, remembered, closed),
+        reasons=_entry_reasons(view, [episode.id for episode in remembered], closed), signal_trades=signals,
         notes=question_notes(view, question.situation, question.symbol, question.strategy),
         plans=_firing_plans(plans),
         proposed_plans=sum(each.state.status == "proposed" and each.finding != "expired" for each in plans),
@@ -127,6 +131,16 @@ def _recent_trades(view: View, signals: int) -> tuple[Trade, ...]:
 
 def _second(trade: Trade) -> datetime:
     return trade.entry_at.replace(microsecond=0)
+
+
+def _signal_trades(view: View, shown: Sequence[Episode]) -> dict[Signal, tuple[Episode, ...]]:
+    """All trades of the remembered signals that have several. Recall finds the best or the worst of them first."""
+    signals = {signal_of(episode) for episode in shown if episode.kind == "trade"}
+    found: dict[Signal, list[Episode]] = {}
+    for episode in view.episodes_of_signals(signals) if signals else ():
+        if episode.kind == "trade" and (view.claims_count or not episode.claimed):
+            found.setdefault(signal_of(episode), []).append(episode)
+    return {signal: tuple(sorted(trades, key=lambda each: each.id)) for signal, trades in found.items() if len(trades) > 1}
 
 
 def _entry_reasons(view: View, ids: Sequence[str], known: Sequence[Trade]) -> dict[str, str]:

@@ -44,6 +44,7 @@ _OUTCOME_LIST = ", ".join(FollowedOutcome._fields)
 _VERSION_LIST = f"known_from, known_to, settled_at, {TRADE_LIST}"
 EVERY_ONE = "*"  # in `changes`: too many changed to name them
 MAX_NAMED_CHANGES = 2_000
+MICROSECONDS = 1_000_000  # in a second
 MAX_BARS_KEPT = 20_000  # of one symbol, in a transaction of many values
 
 
@@ -106,6 +107,18 @@ class MemoryTables:
             own = {**self._mine, "ids": some}
             rows += self.session.all(f"SELECT {_EPISODE_LIST} FROM episodes WHERE {MINE} AND id IN :ids", own)
         return rows
+
+    def episodes_entered_in(self, seconds: Iterable[int]) -> list[Episode]:
+        """The episodes of trades that were entered in one of some seconds, in all their versions."""
+        wanted = sorted(set(seconds))
+        if not wanted:
+            return []
+        # One part for each second: the index of entries serves each of them, and not a condition with OR.
+        part = f"SELECT {_EPISODE_LIST} FROM episodes WHERE {MINE} AND entry_at BETWEEN"
+        times = {f"first{n}": MICROSECONDS * second for n, second in enumerate(wanted)}
+        times |= {f"last{n}": MICROSECONDS * second + MICROSECONDS - 1 for n, second in enumerate(wanted)}
+        parts = [f"{part} :first{n} AND :last{n}" for n in range(len(wanted))]
+        return [episode_from_row(row) for row in self.session.all(" UNION ALL ".join(parts), {**self._mine, **times})]
 
     def entry_labels(self, ids: Iterable[str], as_of: datetime) -> dict[str, dict[str, str | None]]:
         """The labels of the entries of some episodes, in the versions believed at a moment, by episode."""

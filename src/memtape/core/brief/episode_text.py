@@ -13,6 +13,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
+from math import fsum
+from typing import NamedTuple
 
 from memtape.core.brief.budget import BriefLine, Count, estimate_tokens
 from memtape.core.brief.free_text import AGENT, OWN_REASON, few_words, fewer_words, tokens_with_words
@@ -24,7 +26,7 @@ from memtape.core.labels import LABEL_FIELDS, VOCABULARIES
 from memtape.core.memory.episodes import NOT_TAUGHT, Episode
 from memtape.core.memory.outcome_units import OutcomeUnit
 from memtape.core.observed import ANY, Situation
-from memtape.core.recall.explanations import age_phrase, spoken_label
+from memtape.core.recall.explanations import age_phrase, r_phrase, spoken_label
 
 DAY = timedelta(days=1)
 MAX_MEMORY_TOKENS = 42  # of a line by the estimate, which may be a few tokens off: a line has at most 45
@@ -42,11 +44,12 @@ def episode_line(
     symbol, name = symbol_text(episode.symbol, episode.claimed)
     alike, labels = alike_text(episode.situation, now)
     start = "Most similar loss: " if memory.far else ""
-    end = _deed(memory, as_of, currency, claims_count)
+    end, marks = _deed(memory, as_of, currency, claims_count), _marks(memory, currency)
     quoted = few_words(reason)
 
     def line(symbol: str, alike: str, quoted: str) -> str:
-        facts = _with_marks(" ".join(part for part in (f"- {start}{symbol} {episode.side} {end}", alike) if part), _marks(memory))
+        said = " ".join(part for part in (f"- {start}{symbol} {episode.side} {end}", alike) if part)
+        facts = _with_marks(said, marks)
         return f'{facts}: "{quoted}" {reference}' if quoted else f"{facts} {reference}"
 
     def is_long() -> bool:
@@ -72,6 +75,13 @@ def _deed(memory: SignalMemory, as_of: datetime, currency: str, claims_count: bo
     r, money = _outcome(episode, memory.unit)
     by_atr = " by ATR" if r is not None and episode.r_source == "atr_proxy" else ""
     words = f"{outcome_words(r, money, currency)}{by_atr}"
+    if (signal := _signal_outcomes(memory)) is not None:
+        own, mean = (money if r is None else r) or 0.0, signal.mean
+        if own * mean > 0:
+            several = outcome_words(*signal.split(mean), currency)
+            words = f"{several}{by_atr}{'' if signal.low == signal.high else ' on average'}"
+        else:
+            words += f" in one of {format_count(len(memory.trades), 'trade')} at once"
     if episode.claimed and not claims_count:
         return f"{words}{_comma(when)} {when} as the agent claims, not confirmed"
     if episode.kind == "shadow":
@@ -95,9 +105,53 @@ def _outcome(episode: Episode, unit: OutcomeUnit) -> tuple[float | None, float |
     return r, None if r is not None else episode.pnl_usd
 
 
-def _marks(memory: SignalMemory) -> str:
+class SignalOutcomes(NamedTuple):
+    """The outcomes of all trades of a signal: in R, or in money."""
+
+    in_r: bool
+    mean: float
+    low: float
+    high: float
+
+    def split(self, value: float) -> tuple[float | None, float | None]:
+        """Returns a value as R and money, of which one is None."""
+        return (value, None) if self.in_r else (None, value)
+
+    def text(self, value: float, currency: str) -> str:
+        """Returns a value with its sign."""
+        return r_phrase(value) if self.in_r else format_rough_gain(Decimal(repr(value)), currency)
+
+
+def _signal_outcomes(memory: SignalMemory) -> SignalOutcomes | None:
+    """Returns the outcomes of a signal that had several trades, in what its line is told in; None if it had one.
+
+    Recall places the trade first whose outcome is the best, or in warnings the worst. Shown for itself, it would stand for a
+    signal that on the whole did otherwise.
+    """
+    r, money = _outcome(memory.episode, memory.unit)
+    if len(memory.trades) < 2 or (r, money) == (None, None):
+        return None
+    told = [_outcome(episode, memory.unit) for episode in memory.trades]
+    values = [value for each in told if (value := each[0 if r is not None else 1]) is not None]
+    return SignalOutcomes(r is not None, fsum(values) / len(values), min(values), max(values)) if len(values) > 1 else None
+
+
+def _signal_marks(memory: SignalMemory, currency: str) -> str:
+    """Returns how many trades a signal had, and what its line does not say of their outcomes."""
+    if (signal := _signal_outcomes(memory)) is None:
+        n = max(memory.n, len(memory.trades))
+        return f"{format_count(n, 'trade')} at once" if n > 1 else ""
+    r, money = _outcome(memory.episode, memory.unit)
+    if ((money if r is None else r) or 0.0) * signal.mean <= 0:
+        return f"mean {signal.text(signal.mean, currency)}"
+    at_once = f"{format_count(len(memory.trades), 'trade')} at once"
+    low, high = signal.text(signal.low, currency), signal.text(signal.high, currency)
+    return at_once if low == high else f"{at_once}, {low} to {high}"
+
+
+def _marks(memory: SignalMemory, currency: str) -> str:
     marks = [
-        f"{format_count(memory.n, 'trade')} at once" if memory.n > 1 else "", "claimed" if memory.episode.claimed else "",
+        _signal_marks(memory, currency), "claimed" if memory.episode.claimed else "",
         "excluded by the owner" if memory.episode.teach in NOT_TAUGHT else "",
     ]  # fmt: skip
     return "; ".join(mark for mark in marks if mark)

@@ -18,6 +18,8 @@ from memtape.core.events import Discrepancy
 from memtape.core.exposure import PositionExposure
 from memtape.core.ledger.trades import Trade
 from memtape.core.lessons.reflection import Lesson
+from memtape.core.memory.episodes import Episode
+from memtape.core.memory.outcome_units import Signal
 from memtape.core.memory.plans import PlanState
 from memtape.core.observed import Situation
 from memtape.core.recall.query import Query
@@ -147,6 +149,8 @@ class BriefInputs:
     discrepancies: tuple[Discrepancy, ...] = ()  # of the last day
     coverage: VenueCoverage | None = None  # what the record of a followed account lacks
     recalled: Recalled | None = None
+    # The trades of the signals that are remembered, where a signal has several.
+    signal_trades: Mapping[Signal, tuple[Episode, ...]] = field(default_factory=dict)
     of_all_symbols: Recalled | None = None  # where too few trades of the symbol are known for a mean
     query: Query | None = None
     episodes_known: int = 0

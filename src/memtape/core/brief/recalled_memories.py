@@ -28,9 +28,10 @@ class SignalMemory:
 
     episode: Episode
     tier: int
-    n: int
+    n: int  # trades of the signal among those that recall found
     far: bool = False  # of a warning: no loss is similar, and this is the nearest
     unit: OutcomeUnit = NO_UNIT  # in which its outcome is told
+    trades: tuple[Episode, ...] = ()  # all trades of the signal, if it has several and they were read
 
 
 def warned_signals(recalled: Recalled, limit: int = MAX_WARNING_LINES) -> list[SignalMemory]:
@@ -68,13 +69,13 @@ def _applies(belief: Belief, now: Situation) -> bool:
     return all(then == present or then in (None, ANY) or present in (None, ANY) for then, present in pairs)
 
 
-def shown_episodes(recalled: Recalled | None, now: Situation, shown: Collection[str]) -> list[str]:
-    """Returns the ids of the episodes that a brief shows: those whose entry reason it needs."""
+def shown_episodes(recalled: Recalled | None, now: Situation, shown: Collection[str]) -> list[Episode]:
+    """Returns the episodes that a brief shows: those whose entry reason, and whose other trades of the signal, it needs."""
     if recalled is None:
         return []
     warned = warned_signals(recalled)
     rest = recalled_signals(recalled, warned, now, shown)
-    return [each.episode.id for each in (*warned, *rest) if isinstance(each, SignalMemory)]
+    return [each.episode for each in (*warned, *rest) if isinstance(each, SignalMemory)]
 
 
 def _by_signal(episodes: Iterable[tuple[Episode, bool]], limit: int, unit: OutcomeUnit) -> list[SignalMemory]:

@@ -17,7 +17,7 @@ from memtape.core.memory.belief_cells import count_cells, count_stated
 from memtape.core.memory.belief_formation import beliefs_from_counts
 from memtape.core.memory.episodes import known_episodes
 from memtape.core.memory.learn_all import learn_all
-from memtape.core.memory.outcome_units import money_unit
+from memtape.core.memory.outcome_units import money_unit, signal_of
 from memtape.core.recall.reference import recall_reference
 from memtape.core.recall.unknown_values import KnownValues
 from memtape.engine.view.derived_ledger import (
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from memtape.core.memory.beliefs import Belief
     from memtape.core.memory.episodes import Episode
     from memtape.core.memory.learn_all import LearnedMemories
-    from memtape.core.memory.outcome_units import OutcomeUnit
+    from memtape.core.memory.outcome_units import OutcomeUnit, Signal
     from memtape.core.memory.plans import PlanState
     from memtape.core.memory.trade_labels import EntryLabels
     from memtape.core.recall.query import PlanMemory, Query
@@ -156,6 +156,10 @@ class ViewAtHead(View):
     def episodes(self) -> list[Episode]:
         """Every episode in the version believed at the moment."""
         return known_episodes(self._formed.episodes, self.as_of)
+
+    def episodes_of_signals(self, signals: Collection[Signal]) -> list[Episode]:
+        """The episodes of all trades of some signals, in the version believed at the moment."""
+        return [episode for episode in self.episodes() if signal_of(episode) in signals]
 
     def episode(self, id: str) -> Episode | None:
         """One episode in the version believed at the moment."""

@@ -18,7 +18,7 @@ from memtape.core.memory.belief_cells import count_stated
 from memtape.core.memory.belief_formation import beliefs_from_counts, fades_at
 from memtape.core.memory.beliefs import entry_facts
 from memtape.core.memory.episodes import known_episodes
-from memtape.core.memory.outcome_units import money_unit_of_results
+from memtape.core.memory.outcome_units import money_unit_of_results, signal_of
 from memtape.core.recall.unknown_values import KnownValues
 from memtape.engine.column_cache import CachedBeliefs
 from memtape.engine.view.derived_ledger import derive_trades, differing_fills, known_positions, open_claims
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from memtape.core.memory.affect import AffectStep
     from memtape.core.memory.beliefs import Belief
     from memtape.core.memory.episodes import Episode
-    from memtape.core.memory.outcome_units import OutcomeUnit
+    from memtape.core.memory.outcome_units import OutcomeUnit, Signal
     from memtape.core.memory.plans import PlanState
     from memtape.core.memory.trade_labels import EntryLabels
     from memtape.core.recall.query import PlanMemory, Query
@@ -226,6 +226,11 @@ class StoredView(View):
         if self._episodes is None:
             self._episodes = known_episodes(self.memory_tables.episodes(), self.as_of)
         return self._episodes
+
+    def episodes_of_signals(self, signals: Collection[Signal]) -> list[Episode]:
+        """The episodes of all trades of some signals, in the version believed at the moment."""
+        entered = known_episodes(self.memory_tables.episodes_entered_in(second for _, _, second in signals), self.as_of)
+        return [episode for episode in entered if signal_of(episode) in signals]
 
     def episode(self, id: str) -> Episode | None:
         """One episode in the version believed at the moment."""

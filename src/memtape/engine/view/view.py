@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from memtape.core.memory.beliefs import Belief
     from memtape.core.memory.episodes import Episode
     from memtape.core.memory.market import Market
-    from memtape.core.memory.outcome_units import OutcomeUnit
+    from memtape.core.memory.outcome_units import OutcomeUnit, Signal
     from memtape.core.memory.plans import PlanState
     from memtape.core.memory.trade_labels import EntryLabels
     from memtape.core.recall.query import PlanMemory, Query
@@ -281,6 +281,10 @@ class View(ABC):
     @abstractmethod
     def episodes(self) -> list[Episode]:
         """Every episode in the version believed at the moment."""
+
+    @abstractmethod
+    def episodes_of_signals(self, signals: Collection[Signal]) -> list[Episode]:
+        """The episodes of all trades of some signals, in the version believed at the moment."""
 
     @abstractmethod
     def episode(self, id: str) -> Episode | None:

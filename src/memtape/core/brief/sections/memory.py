@@ -12,6 +12,7 @@ ahead and passages of documents. A line that would only say that nothing is know
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from memtape.core.brief.budget import BriefLine, LinePriority
@@ -27,7 +28,7 @@ from memtape.core.brief.short_ids import ShortIds
 from memtape.core.calendar import OPERATOR_TIER, CalendarEvent
 from memtape.core.exposure import PositionExposure, reaction_text
 from memtape.core.memory.beliefs import Belief
-from memtape.core.memory.outcome_units import OutcomeUnit
+from memtape.core.memory.outcome_units import OutcomeUnit, signal_of
 from memtape.core.observed import ANY, Situation
 from memtape.core.recall.evidence import MIN_N_EFF, Evidence, payoff_words, rounded
 from memtape.core.recall.explanations import age_phrase, hidden_text
@@ -79,6 +80,9 @@ def _signal(
 ) -> BriefLine:
     reason = inputs.reasons.get(memory.episode.id) or memory.episode.reflection or ""
     claims_count = inputs.query is None or inputs.query.claims_count
+    # What the agent only claims beside a record of the venue is told alone.
+    if memory.episode.kind == "trade" and (claims_count or not memory.episode.claimed):
+        memory = replace(memory, trades=inputs.signal_trades.get(signal_of(memory.episode), ()))
     line = episode_line(
         memory, inputs.situation, inputs.as_of, reason=reason, currency=inputs.currency, claims_count=claims_count,
         reference=short.reference(memory.episode.id),

@@ -29,7 +29,7 @@ def similar_section(inputs: BriefInputs) -> list[BriefLine]:
     if not inputs.skill.context.memory.similarSituations:
         return []
     recent = {trade.id for trades in shown_signals(inputs) for trade in trades}
-    said = {*recent, *shown_episodes(inputs.recalled, inputs.situation, recent)}
+    said = {*recent, *(episode.id for episode in shown_episodes(inputs.recalled, inputs.situation, recent))}
     return similar_lines(inputs.similar, brief_short_ids(inputs), inputs.currency, said)
 
 
