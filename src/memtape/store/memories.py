@@ -243,6 +243,14 @@ class MemoryTables:
         )
         return [affect_from_row(row) for row in reversed(rows)]
 
+    def affect_after(self, moment_: datetime, end: datetime | None) -> list[AffectStep]:
+        """The steps after a moment, oldest first, and before `end` if there is one."""
+        rows = self.session.all(
+            f"SELECT {_AFFECT_LIST} FROM affect WHERE {MINE} AND at > :moment AND at < :end ORDER BY at, rank, id",
+            {**self._mine, "moment": micros(moment_), "end": FOREVER if end is None else micros(end)},
+        )
+        return [affect_from_row(row) for row in rows]
+
     def _last_step(self) -> AffectStep | None:
         """The last step of all, where it is kept in memory."""
         if self._kept is None:

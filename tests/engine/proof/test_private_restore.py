@@ -135,3 +135,4 @@ def test_tables_that_do_not_follow_from_the_log_are_reported(home: Path) -> None
                 tables.clear(table)
         assert [text for text in projection_problems(memory) if text.startswith("'aapl': its log has")]
     assert any("projections" in problem for problem in examine(db)["problems"])
+    assert any("its tables are empty" in problem for problem in examine(db, quick=True)["problems"])

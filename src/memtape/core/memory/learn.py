@@ -263,10 +263,10 @@ def episodes_from_versions(
 ) -> Iterator[Episode]:  # fmt: skip
     """The episodes of closed trades, in all their versions. The versions are gone through twice."""
     # In ascending order, because the timeline carries a past belief from one moment to the next.
-    states = {moment: timeline.at(moment) for moment in sorted({_moment_before_entry(version.trade) for version in versions})}
+    states = {moment: timeline.at(moment) for moment in sorted({moment_before_entry(version.trade) for version in versions})}
     for version in versions:
         trade = version.trade
-        state = states[_moment_before_entry(trade)]
+        state = states[moment_before_entry(trade)]
         at_entry = market_state_at(market(trade.symbol, trade.entry_at), trade.entry_at)
         equity = state.equity if state is not None else starting
         episode = episode_from_trade(trade, at_entry, state, equity, version.known_from, version.known_to)
@@ -280,7 +280,7 @@ def episodes_from_versions(
             yield episode
 
 
-def _moment_before_entry(trade: Trade) -> datetime:
+def moment_before_entry(trade: Trade) -> datetime:
     """Returns the moment whose state is that of the entry."""
     # A trade reported with a single time ends when it starts. Its own outcome must not be part of its situation.
     instant = trade.exit_at is not None and trade.exit_at <= trade.entry_at

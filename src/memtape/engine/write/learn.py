@@ -33,6 +33,7 @@ from memtape.core.memory.learn import (
     amendment_of,
     episodes_from_versions,
     is_same_trade,
+    moment_before_entry,
     nearest_trade,
 )
 from memtape.core.memory.market import Market
@@ -101,7 +102,7 @@ class Learner:
         self._bulk = len(versions) > BULK_FROM_TRADES
         # Affect comes first: the situation of an episode contains the state at its entry.
         self._update_affect(backfilled_from, batch, versions)
-        timeline = self.affect_timeline()
+        timeline = self.affect_timeline(min((moment_before_entry(version.trade) for version in versions), default=None))
         episodes = list(episodes_from_versions(versions, self.market_at, timeline, self.starting, self.amendments))
         new: set[str] = set() if backfilled_from else {version.trade.id for version in batch.new_versions}
         replaced = set(changed) - new
@@ -167,13 +168,18 @@ class Learner:
             self._account_events = closes + self._marks_and_flows()
         return self._account_events
 
-    def affect_timeline(self) -> AffectTimeline:
-        """The state at any moment, as far as it was known then."""
+    def affect_timeline(self, first: datetime | None = None) -> AffectTimeline:
+        """The state at any moment, as far as it was known then; with `first`, at any moment from that one on."""
         if not self._bulk:
             return AffectTimeline(self._steps_until, self._was_replaced, self.all_account_events, self.starting,
                                   self.verified_from, self.has_claims)  # fmt: skip
         since, new = self._new_steps or (None, [])
-        steps = [*self.memories.affect_until(since, 2**31, before=since is not None), *new]
+        if first is not None and (since is None or first < since):
+            # Of a long history only the end is asked for.
+            steps = [*self.memories.affect_until(first, STEPS_LOOKED_AT), *self.memories.affect_after(first, since), *new]
+        else:
+            looked_at = 2**31 if first is None else STEPS_LOOKED_AT
+            steps = [*self.memories.affect_until(since, looked_at, before=since is not None), *new]
         within = within_spans(self.memories.replaced_spans())
 
         def replaced(moment: datetime) -> bool:

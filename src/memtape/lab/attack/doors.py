@@ -29,6 +29,7 @@ from memtape.lab.attack.desks import (
     NEIGHBOUR,
     NEIGHBOUR_SECRET,
     OTHER_OWNER,
+    OWNER_PLAN,
     STRANGER,
     STRANGER_SECRET,
     TARGET,
@@ -85,11 +86,12 @@ def carry_out(case: AttackCase, folder: Path, memory: Memory) -> CallResults:
 def carry_out_without_gates(case: AttackCase, folder: Path, memory: Memory) -> Iterator[None]:
     """Makes the calls of a case as if nothing told a model from the broker and the owner; stops after every few of them.
 
-    Trades that follow each other are recorded together, as one import: on a long record each alone would take a second.
+    Trades that follow each other are recorded together, as one import: on a long record each alone would take a second. What is
+    done to one trade of the record after another comes last, because the attack ends as soon as it has succeeded.
     """
     _write_files(memory, folder, case.files)
     results, ids = CallResults(), StoredIds(memory)
-    calls = [_ungated(ids.looked_up(call)) for call in case.calls]
+    calls = sorted((_ungated(ids.looked_up(call)) for call in case.calls), key=_is_about_a_trade)
     for together, some in groupby(calls, _can_be_imported):
         if together:
             trades = {call.data["trade_id"]: read(ClosedTrade, _trade_data(call)) for call in some}
@@ -101,6 +103,10 @@ def carry_out_without_gates(case: AttackCase, folder: Path, memory: Memory) -> I
             if n % CALLS_BETWEEN_BRIEFS == 0:
                 yield
     yield
+
+
+def _is_about_a_trade(call: AttackCall) -> bool:
+    return call.operation in ("forget_memory", "correct_memory", "label_trade") and call.data.get("memory_id") != OWNER_PLAN
 
 
 def _can_be_imported(call: AttackCall) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,22 @@ from memtape.compose import documents, open_memory, store_address, without_passw
 from memtape.core.codec import time_text
 from memtape.core.venue_coverage import READ_OF_VENUE, history_note, missing_notes
 from memtape.engine.account_polls import followed_venue, venue_coverage
-from memtape.engine.proof.audit import verify_store
-from memtape.engine.proof.projection_health import projection_problems
+from memtape.engine.proof.projection_health import projection_problems, verification_problems
 from memtape.errors import Damaged, MemtapeError
 from memtape.store.private_files import exposed_paths
 from memtape.store.schema import LATEST
 
 NETWORK = {"nfs", "nfs4", "cifs", "smbfs", "smb3", "fuse.sshfs", "9p", "afs", "glusterfs", "fuse.glusterfs", "ceph"}
 MIN_FREE_BYTES = 200 * 2**20
-MAX_VERIFIED_ROWS = 20_000  # of the log; verifying more takes longer than a look may
+SLOW_FROM_ROWS = 20_000  # of the log: verifying them takes so long that it is said beforehand
 
 
-def examine(db: str | None) -> dict[str, Any]:
-    """Returns every check with its result. `problems` has the failed ones; `notes` says what is empty and why."""
+def examine(db: str | None, *, quick: bool = False, on_slow: Callable[[int], None] = lambda rows: None) -> dict[str, Any]:
+    """Returns every check with its result. `problems` has the failed ones; `notes` says what is empty and why.
+
+    `quick` looks only for tables that are empty; else the store is verified. `on_slow` hears before that takes long, and how many
+    rows it has.
+    """
     checks: list[dict[str, Any]] = []
     problems: list[str] = []
     notes: list[str] = []
@@ -63,8 +67,10 @@ def examine(db: str | None) -> dict[str, Any]:
             if not facts["read_only"]:
                 memory.resources.check_writable()
                 check("lock", True, "free")
-            unprojected = _projections(memory)
-            check("projections", not unprojected, "; ".join(unprojected) or "follow from the log", "Run: memtape verify")
+            if not quick and (rows := _log_rows(memory)) > SLOW_FROM_ROWS:
+                on_slow(rows)
+            wrong = (projection_problems if quick else verification_problems)(memory)
+            check("projections", not wrong, "; ".join(wrong) or ("not empty" if quick else "follow from the log"))
             notes += _contents(memory, checks)
             missing = _missing_rules(memory)
             check("rules", not missing, "; ".join(missing) or "all pinned rules are there",
@@ -83,11 +89,8 @@ def _own_files(store: Path, db: str | None) -> list[Path]:
     return [*(path for path in beside if str(path) != "."), *([home] if store.parent == home else [])]
 
 
-def _projections(memory: Any) -> list[str]:
-    """Returns what does not follow from the log. A small store is verified; of a large one only what is empty is found."""
-    if sum(memory.agent(agent.id).head().seq for agent in memory.agents()) > MAX_VERIFIED_ROWS:
-        return projection_problems(memory)
-    return [f"{p.stream} {p.table} {p.key}: {p.problem}" for p in verify_store(memory).problems[:3]]
+def _log_rows(memory: Any) -> int:
+    return sum(memory.agent(agent.id).head().seq for agent in memory.agents())
 
 
 def _contents(memory: Any, checks: list[dict[str, Any]]) -> list[str]:

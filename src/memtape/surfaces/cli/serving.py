@@ -37,6 +37,7 @@ def serve(
     with reporting():
         from functools import partial
 
+        from memtape.engine.proof.projection_health import StoreHealth
         from memtape.surfaces.http import build_app, listen, run_http
         from memtape.surfaces.registry import reports_as_operator, tool_set
         from memtape.surfaces.web import add_pages
@@ -44,6 +45,7 @@ def serve(
         from memtape.workers.documents import syncing_documents
         from memtape.workers.run_schedule import running_agents
         from memtape.workers.schedule import running_schedule
+        from memtape.workers.verification import verifying_store
 
         minutes = sync_minutes()
         # The port comes first: if it is busy, nobody waits for the demo in vain.
@@ -58,14 +60,15 @@ def serve(
             def rows() -> int:
                 return sum(memory.agent(each.id).head().seq for each in memory.agents())
 
+            health = StoreHealth(memory)
             application = build_app(
-                memory, web=partial(add_pages, memory=memory), agent=agent, tools=tool_set(tools), any_agent=any_agent,
-                reports=reports_as_operator(reports), ready=memory.agents,
+                memory, web=partial(add_pages, memory=memory, health=health), agent=agent, tools=tool_set(tools),
+                any_agent=any_agent, reports=reports_as_operator(reports), ready=memory.agents,
                 log_rows=rows,
             )  # fmt: skip
             runs = running_agents(memory, partial(_scheduled_run, memory))
             bars = fetching_decision_bars(memory)
-            with running_schedule(memory), syncing_documents(memory, minutes), bars, runs:
+            with running_schedule(memory), syncing_documents(memory, minutes), bars, runs, verifying_store(health):
                 run_http(application, listener)
 
 

@@ -30,12 +30,15 @@ def init(db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
         answer({"db": memory.url, "owner": memory.owner, "schema": memory.database.schema(), "mcp": shown}, as_json)
 
 
-def doctor(db: Db = None, as_json: Json = False, columns: ColumnNames = None) -> None:
-    """Check Python, SQLite, lock, schema, chain heads, disk and file system; report what is empty and why."""
+def doctor(
+    db: Db = None, as_json: Json = False, columns: ColumnNames = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Do not verify the record: it takes long on a large store.")] = False,
+) -> None:  # fmt: skip
+    """Check Python, SQLite, lock, schema, record, disk and file system; report what is empty and why."""
     with reporting(as_json):
         from memtape.surfaces.cli.doctor import examine
 
-        found = examine(db)
+        found = examine(db, quick=quick, on_slow=lambda n: say(f"Verifying {n:,} rows of the log; --quick leaves this out."))
         answer(found, as_json, wanted=columns)
         if not as_json:
             print_sentence(doctor_sentence(found))

@@ -20,15 +20,19 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from memtape.engine import Memory
+    from memtape.engine.proof.projection_health import StoreHealth
 
 __all__ = ["add_pages"]
 
 STATIC = Path(__file__).with_name("static")
 
 
-def add_pages(app: FastAPI, memory: Memory) -> None:
-    """Puts the pages of a memory on an app: `build_app(memory, web=partial(add_pages, memory=memory))`."""
-    site = Site(memory)
+def add_pages(app: FastAPI, memory: Memory, health: StoreHealth | None = None) -> None:
+    """Puts the pages of a memory on an app: `build_app(memory, web=partial(add_pages, memory=memory))`.
+
+    The first page shows what `health` knows to be wrong; without it, what a quick look finds.
+    """
+    site = Site(memory, health)
     routes = app.router.routes
     # The first route that fits answers, so an address without a gap comes before one with: /agents/new, then /agents/{agent}.
     for entry in sorted(all_pages(), key=lambda entry: "{" in entry.address):

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from memtape.engine.proof.projection_health import StoreHealth
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.operations.agents import AgentAnswer, ShowAgent, show_agent
@@ -57,8 +58,8 @@ OperationFunction: TypeAlias = "Callable[[Memory, Question, Caller], Reply]"
 class Site:
     """What all pages of one memory share: templates, navigation, and the one place that calls operations."""
 
-    def __init__(self, memory: Memory) -> None:
-        self.memory = memory
+    def __init__(self, memory: Memory, health: StoreHealth | None = None) -> None:
+        self.memory, self.health = memory, health or StoreHealth(memory)
         self.background = BackgroundRuns(memory)
         self.unfinished_answers = UnfinishedAnswers()
         self._threads = anyio.CapacityLimiter(WORKER_THREADS)

@@ -7,7 +7,6 @@ from decimal import Decimal
 
 from starlette.responses import Response
 
-from memtape.engine.proof.projection_health import projection_problems
 from memtape.surfaces.operations.agents import AgentAnswer, list_agents
 from memtape.surfaces.operations.runs import get_session
 from memtape.surfaces.operations.skills import list_skills
@@ -51,7 +50,7 @@ def agents_page(request: PageRequest) -> Response:
     agents = [(agent, request.site.by_log(agent.id, agent_card)) for agent in request.ask(list_agents, OfOwner()).agents]
     reset = request.query.get("reset", "")
     return request.show(
-        "agents.html", unprojected=projection_problems(request.site.memory),
+        "agents.html", wrong=request.site.health.problems(),
         totals=mode_totals(agents), sparkline_size=SPARKLINE_SIZE,
         skills=request.ask(list_skills, OfOwner()).skills,
         # The session follows from the owner's log too, and from the time: it is not computed once per state of the agent's log.
