@@ -87,8 +87,8 @@ def test_a_page_that_mentions_metrics_is_no_report():
     assert parse_report("reports/x.json", '{"a": [1, 2]}') is None
 
 
-# What each sample states. Those of backtesting.py and QuantStats were written by these packages on a random walk (the page of QuantStats
-# is shortened); that of freqtrade was written by hand, and no export of freqtrade was at hand to compare it with.
+# What each sample states. Those of backtesting.py, vectorbt and QuantStats were written by these packages on a random walk (the page of
+# QuantStats is shortened); that of freqtrade was written by hand, and no export of freqtrade was at hand to compare it with.
 STATED = {
     "backtesting_stats.txt": ("backtesting.py", "SmaCross", {"n1": 8}, 0.4444444, 0.1766718, "2021-05-14"),
     "backtesting_stats.csv": ("backtesting.py", "SmaCross", {"n1": 8, "n2": 30}, 0.4444444, 0.1766718, "2021-05-14"),
@@ -97,6 +97,8 @@ STATED = {
     "quantstats_metrics.csv": ("QuantStats", "", {}, None, 0.2, "2021-05-14"),
     "quantstats_metrics.json": ("QuantStats", "", {}, None, 0.2, "2021-05-14"),
     "quantstats_tearsheet.html": ("QuantStats", "", {}, None, 0.2022, "2021-05-14"),
+    "vectorbt_stats.txt": ("vectorbt", "", {}, 0.55555556, 0.08661217, "2024-08-22"),
+    "run-7.csv": ("vectorbt", "", {}, 0.55555556, 0.08661217, "2024-08-22"),
     "freqtrade-backtest-result.json": ("freqtrade", "SampleStrategy", {"stoploss": -0.1}, 0.5121951, 0.0411, "2024-06-30"),
 }  # fmt: skip
 

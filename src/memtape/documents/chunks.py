@@ -17,7 +17,7 @@ Pure: the same text gives the same passages everywhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from memtape.core.codec import digest
 from memtape.core.value_class import dataclass
@@ -52,6 +52,7 @@ class Chunk:
     end: int  # offset behind its last character
     headings: tuple[str, ...]
     text: str
+    inner_headings: tuple[str, ...] = ()  # of the sections below that stand in the passage
 
     @property
     def hash(self) -> str:
@@ -108,13 +109,15 @@ def cut_document(text: str, sizes: ChunkSizes | None = None, *, by_section: bool
     found = sections(text, sizes)
     for group in _single_sections(text, found) if by_section else _group_sections(found, sizes):
         blocks = [block for section in group for block in section.blocks]
+        common = _common_headings([section.headings for section in group])
+        below = {section.blocks[0][0].number: section.headings[-1] for section in group if len(section.headings) > len(common)}
         for window in _windows(blocks, sizes):
-            if chunk := _chunk_of(text, window, _common_headings([section.headings for section in group])):
+            if chunk := _chunk_of(text, window, common, below):
                 chunks.append(chunk)
     return tuple(chunks)
 
 
-def _chunk_of(text: str, window: Sequence[TextLine], headings: tuple[str, ...]) -> Chunk | None:
+def _chunk_of(text: str, window: Sequence[TextLine], headings: tuple[str, ...], below: Mapping[int, str]) -> Chunk | None:
     """Returns the passage of these lines without the blank lines around it; None if all are blank."""
     lines = list(window)
     while lines and not text[lines[-1].start : lines[-1].end].strip():
@@ -124,7 +127,8 @@ def _chunk_of(text: str, window: Sequence[TextLine], headings: tuple[str, ...]) 
     if not lines:
         return None
     first, last = lines[0], lines[-1]
-    return Chunk(first.number, last.number, first.start, last.end, headings, text[first.start : last.end])
+    inner = tuple(name for number, name in below.items() if first.number <= number <= last.number)
+    return Chunk(first.number, last.number, first.start, last.end, headings, text[first.start : last.end], inner)
 
 
 # --- lines, blocks, sections ------------------------------------------------------------------------------------------------

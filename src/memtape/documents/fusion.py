@@ -29,6 +29,7 @@ class ArmScores:
     words: Mapping[int, float]
     meaning: Mapping[int, float]
     exact: tuple[frozenset[int], ...] = ()  # for each thing that the question names, the chunks that have it
+    defining: frozenset[int] = frozenset()  # those of them that say what it is
     weights: tuple[float, float] | None = None  # of words and of meaning; None if there was no vector to compare with
     without_vector: frozenset[int] = frozenset()  # chunks that have no vector yet
 

@@ -19,11 +19,11 @@ from memtape.documents.filters import date_in_path, nanoseconds
 from memtape.documents.question import pair_text
 from memtape.documents.reports import METRICS_SUFFIX, parse_report
 from memtape.documents.sources import PAGE_TYPE, WATCH_PROBLEM, DocumentFolder, FileEntry, SkippedFile
-from memtape.documents.text_files import NO_TRANSCRIPT
+from memtape.documents.text_files import NO_REPORT, NO_TRANSCRIPT
 from memtape.documents.vectors import stored_models
 
 _NEWLINE = re.compile(r"\r\n|\n|\r")
-METRICS_ONLY = (METRICS_SUFFIX, ".html", ".htm", ".csv")
+METRICS_ONLY = (METRICS_SUFFIX, ".html", ".htm", ".csv", ".tsv")
 COMPUTED_TIER = 2  # of reports that memtape computed
 
 
@@ -58,7 +58,7 @@ class WriteCounts(NamedTuple):
 
 def is_only_counted(skipped: SkippedFile) -> bool:
     """Returns True if nothing is wrong with a file that is not indexed: it is counted and not listed."""
-    return skipped.is_ordinary or skipped.problem == NO_TRANSCRIPT
+    return skipped.is_ordinary or skipped.problem in (NO_TRANSCRIPT, NO_REPORT)
 
 
 def type_and_tier(each: FileEntry | Document) -> str:
@@ -182,7 +182,8 @@ class IndexWriter:
         position = (chunk.start_line, chunk.end_line, chunk.start, chunk.end)
         values = (self.scope, document, *position, "\n".join(chunk.headings), chunk.hash, cited_hash, chunk.text)
         row = int(self._connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
-        head = " ".join((name, *(heading for heading in chunk.headings if heading not in chunk.text)))
+        # A heading counts beside the text even if it stands in it too: it says what the passage, or a part of it, is about.
+        head = " ".join((name, *chunk.headings, *chunk.inner_headings))
         words = f"INSERT INTO words_{self.scope} (rowid, head, body, pairs) VALUES (?, ?, ?, ?)"
         self._connection.execute(words, (row, head, chunk.text, pair_text(f"{head} {chunk.text}")))
 

@@ -14,19 +14,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from memtape.documents.bm25 import term_weight
 from memtape.documents.cache import DocumentCache
 from memtape.documents.filters import EVERYTHING, DocumentFilter
 from memtape.documents.names import Name
-from memtape.documents.question import MAX_WORDS, ParsedQuestion, WordCounts, any_word_query, choose_words, split_words
+from memtape.documents.question import ParsedQuestion, WordCounts, any_word_query, choose_words, split_words
 
 RESCORED = 60  # passages of each table that are scored again, and those that FTS5 ranks the same as the last of them
-DOCUMENT_WEIGHT = 0.5  # of BM25 of the document around a passage, compared with the passage
+DOCUMENT_WEIGHT = 0.2  # of BM25 of the document around a passage, compared with the passage
 MAX_NAMED = 200  # passages with a name that are looked at
 MAX_WORDS_BESIDE = 8  # a longer question describes something: a name in it is asked for only if hardly any passage has it
 MAX_RARE = 3  # so many passages have it then
+MAX_WORDS_OF_QUESTION = 16  # of what is longer, the names count like its other words
+MAX_DEFINITIONS = 2  # passages that say what a thing is
 MAX_NAMES = 4  # a question with more names describes something and does not ask for one of them
 SYNONYM_WEIGHT = 0.3  # of a word that the question does not have, compared with one that it has
 # "Stop using X" asks about X. In notes on trading, "stop" is mostly an order, and nearly every note uses something.
@@ -89,9 +91,7 @@ def _cut(rows: Sequence[tuple[int, float]]) -> int:
     return sum(round(score, 9) >= least for _, score in rows)
 
 
-def _best_passages(
-    cache: DocumentCache, scope: int, terms: Terms, limit: int, only: DocumentFilter
-) -> list[tuple[int, float]]:
+def _best_passages(cache: DocumentCache, scope: int, terms: Terms, limit: int, only: DocumentFilter) -> list[tuple[int, float]]:
     """Returns the passages of one scope that FTS5 ranks first, with its scores."""
     table = f"words_{scope}"
     condition, values = only.of_rows(scope)
@@ -129,9 +129,7 @@ def _scores(
     documents = _weighed(cache, wholes, query, (_joint_size(cache, wholes)[1], json.dumps(weights), "[]"))
     document_of = {chunk: document for each in around.values() for chunk, document in each.items()}
     # A passage that is its whole document counts for both.
-    return {
-        chunk: score + DOCUMENT_WEIGHT * documents.get(document_of.get(chunk, 0), score) for chunk, score in passages.items()
-    }
+    return {chunk: score + DOCUMENT_WEIGHT * documents.get(document_of.get(chunk, 0), score) for chunk, score in passages.items()}
 
 
 def _weighed(
@@ -195,32 +193,41 @@ def _count(cache: DocumentCache, table: str, query: str) -> int:
     return int(rows[0][0])
 
 
+class NamedPassages(NamedTuple):
+    """The passages that have what a question names."""
+
+    having: tuple[frozenset[int], ...] = ()  # for each thing, the passages that have it
+    defining: frozenset[int] = frozenset()  # those of them that say what it is: a list, a table or a heading with it
+
+
 def find_named(
     cache: DocumentCache,
     scopes: Sequence[int],
     question: ParsedQuestion,
     found: Collection[int],
     only: DocumentFilter = EVERYTHING,
-) -> tuple[frozenset[int], ...]:
+) -> NamedPassages:
     """Returns, for each thing that a question names, the passages that have it; nothing for a question with many names.
 
     `found` are the passages that its words found. If a name is too common to look at every passage with it, only these are.
     """
     if not question.names or len(question.names) > MAX_NAMES:
-        return ()
+        return NamedPassages()
     named = [_with_name(cache, scopes, name, found, only) for name in question.names]
-    beside = {word for word, _ in question.words}.difference(*(split_words(name.text) for name in question.names))
-    # Of so long a text only some words are searched for. It is a description, and its names count like its other words.
-    if len(beside) > MAX_WORDS:
-        return ()
+    beside = question.words_beside_names
+    if len(beside) > MAX_WORDS_OF_QUESTION:
+        return NamedPassages()
     most = MAX_RARE if len(beside) > MAX_WORDS_BESIDE else None
-    return tuple(chunks for chunks in named if chunks and (most is None or len(chunks) <= most))
+    wanted = [passages for passages in named if passages.having[0] and (most is None or len(passages.having[0]) <= most)]
+    # What many passages begin with is no definition: a row of a table of results, a line of a log.
+    defining = [passages.defining for passages in wanted if len(passages.defining) <= MAX_DEFINITIONS]
+    return NamedPassages(tuple(passages.having[0] for passages in wanted), frozenset().union(*defining))
 
 
 def _with_name(
     cache: DocumentCache, scopes: Sequence[int], name: Name, found: Collection[int], only: DocumentFilter
-) -> frozenset[int]:
-    query = " OR ".join(dict.fromkeys(f'"{words}"' for part in _phrases(name) if (words := " ".join(split_words(part)))))
+) -> NamedPassages:
+    query = _name_query(name)
     condition, values = only.of_documents()
     columns = "SELECT c.id, d.path, c.headings, c.text"
     rows: Rows = []
@@ -239,10 +246,26 @@ def _with_name(
             rows = cache.connection.execute(sql, (str(list(found)),)).fetchall()
             break
         rows += some
+    having, defining = set[int](), set[int]()
     # The full-text table knows words only: punctuation, capitals and word borders are checked here.
-    return frozenset(chunk for chunk, path, *texts in rows if name.is_in("\n".join(texts)) or name.is_in_path(path))
+    for chunk, path, headings, text in rows:
+        whole = f"{headings}\n{text}"
+        if name.is_item_in(text, f"{path}\n{headings}") or name.is_defined_in(whole):
+            defining.add(chunk)
+        if chunk in defining or name.is_in(whole) or name.is_in_path(path):
+            having.add(chunk)
+    return NamedPassages((frozenset(having),), frozenset(defining))
 
 
-def _phrases(name: Name) -> tuple[str, ...]:
-    """Returns what is searched for a name: a file is also found by its name without the ending, as the index has it."""
-    return (name.text, name.text.rpartition(".")[0]) if name.is_file else name.spellings
+def _name_query(name: Name) -> str:
+    """Returns an FTS5 query for the passages that may have a name; empty for a name without a word.
+
+    >>> from memtape.documents.names import find_names
+    >>> [_name_query(name) for text in ("L47", "Rule 16", "RISK-NOTES.md") for name in find_names(text)]
+    ['"l47" OR "l 47"', '"rule 16" OR ("rule" "16")', '"risk notes md" OR "risk notes"']
+    """
+    # A file is also found by its name without the ending, as the index has it.
+    phrases = (name.text, name.text.rpartition(".")[0]) if name.is_file else name.spellings
+    parts = dict.fromkeys(f'"{words}"' for part in phrases if (words := " ".join(split_words(part))))
+    item = ['("{}" "{}")'.format(*name.list_item)] if name.list_item else []
+    return " OR ".join([*parts, *item])

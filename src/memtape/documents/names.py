@@ -27,11 +27,14 @@ _NUMBERED = re.compile(
 )
 _CODE = re.compile(r"(?<![\w$])\$?[A-Za-z0-9]+(?:[-_./:#=^][A-Za-z0-9]+)*(?!\w)")
 _ID = re.compile(r"([A-Za-z]{1,5})([-_]?)(\d{1,6})")
-_PERIOD = re.compile(r"(?:FY|CY|Q)\d+|(?:19|20)\d\d|\d+Q\d*", re.IGNORECASE)
+_PERIOD = re.compile(r"(?:FY|CY|Q)\d+|(?:19|20)\d\d(?:[-/](?:19|20)\d\d)?|\d+Q\d*", re.IGNORECASE)
+_LINE_START = re.compile(r"^[ \t>|*_#`+\[-]*", re.MULTILINE)  # up to the first word
+# "Rule 16" may stand as item 16 of a list of rules.
+_ITEM_OF_LIST = re.compile(r"(rule|lesson|law|principle|gate)\s+#?(\d+[a-z]?)", re.IGNORECASE)
 # Written in capitals and no name of one thing.
 _ABBREVIATIONS = frozenset(re.findall(r"\S+", """
-    AM API ATM CEO CFO CPU EPS EBIT EBITDA ESG EST ETF EU FAQ FY GAAP GDP HR ID IPO IRA IRS IT LLC NO OK OR PDF PM PNL PP ROA ROE
-    ROI SEC SQL TV UK UN URL U.S US USA UTC VS YES YOY AND NOT THE WHY ALL MY CSV JSON HTML LLM USD EUR GBP JPY CHF AUD CAD NZD
+    AM API ATM CEO CFO CPU EPS EBIT EBITDA ESG EST ETF EU FAQ FY GAAP GDP HR ID IPO IRA IRS LLC NO OK OR PDF PM PNL PP ROA ROE
+    ROI SEC SQL TV UK UN URL U.S US USA UTC VS YES YOY AND NOT THE WHY MY CSV JSON HTML LLM USD EUR GBP JPY CHF AUD CAD NZD
     CNY CNH HKD SEK NOK II III IV
 """))  # fmt: skip
 
@@ -52,9 +55,45 @@ class Name:
             return (bare,)
         return tuple(dict.fromkeys((bare, f"{parts[1]}-{parts[3]}", f"{parts[1]}{parts[3]}")))
 
+    @property
+    def list_item(self) -> tuple[str, str] | None:
+        """The kind and the number of an item of a list that may be named: Rule 16 is item 16 of some rules.
+
+        >>> find_names("Rule 16")[0].list_item, find_names("R-16")[0].list_item
+        (('rule', '16'), None)
+        """
+        found = _ITEM_OF_LIST.fullmatch(self.text)
+        return (found[1].lower(), found[2].lower()) if found else None
+
     def is_in(self, text: str) -> bool:
         """Returns True if a text has the name: the same letters apart from spacing, not inside a longer word."""
         return any(self._contains(text, spelling) for spelling in self.spellings)
+
+    def is_item_in(self, text: str, around: str) -> bool:
+        """Returns True if a text has a list with the named item, and what is `around` it says that it is a list of such items.
+
+        >>> rule = find_names("Rule 2")[0]
+        >>> rule.is_item_in("1. No news.\\n2. Size 1 %.", "RULES"), rule.is_item_in("1. Up.\\n2. Open.", "steps of the day")
+        (True, False)
+        """
+        if (item := self.list_item) is None or not re.search(rf"(?<![^\W_]){item[0]}s?(?![^\W_])", around.lower()):
+            return False
+        return re.search(rf"^[ \t>|*_-]*{item[1]}(?:[.):]|[ \t]*\|)", text.lower(), re.MULTILINE) is not None
+
+    def is_defined_in(self, text: str) -> bool:
+        """Returns True if a line of a text begins with the name, as the entry of a list, a table or a heading does.
+
+        Only what has a number is defined: a line that begins with a ticker or a quoted word may say anything.
+
+        >>> lesson = find_names("L47")[0]
+        >>> [lesson.is_defined_in(line) for line in ("- **L47**: no grids", "| L47 | no grids |", "See L47.")]
+        [True, True, False]
+        """
+        if self.is_file or not any(sign.isdigit() or sign == "_" for sign in self.text):
+            return False
+        starts = [start.end() for start in _LINE_START.finditer(text)]
+        patterns = [re.compile(self._pattern(spelling), re.IGNORECASE) for spelling in self.spellings]
+        return any(pattern.match(text, start) for pattern in patterns for start in starts)
 
     def is_in_path(self, path: str) -> bool:
         """Returns True if a path has the name. Files are often named in small letters, so its case does not matter.
@@ -65,10 +104,13 @@ class Name:
         return replace(self, exact_case=False).is_in(path)
 
     def _contains(self, text: str, spelling: str) -> bool:
-        wanted = r"[\s#]+".join(re.escape(part) for part in re.split(r"[\s#]+", spelling) if part)
         if not self.exact_case:
-            wanted, text = wanted.lower(), text.lower()
-        return re.search(rf"(?<![^\W_]){wanted}(?![^\W_])", text) is not None
+            spelling, text = spelling.lower(), text.lower()
+        return re.search(self._pattern(spelling), text) is not None
+
+    def _pattern(self, spelling: str) -> str:
+        wanted = r"[\s#]+".join(re.escape(part) for part in re.split(r"[\s#]+", spelling) if part)
+        return rf"(?<![^\W_]){wanted}(?![^\W_])"
 
 
 def find_names(question: str) -> tuple[Name, ...]:

@@ -1,9 +1,9 @@
 """A question as words to search for: which words count, how often each occurs, and what must match exactly.
 
 Words are joined by OR and ranked by BM25, so a question needs no syntax. Words that every text has are dropped. Of a long
-question the 16 rarest words are used; a word that occurs twice counts as half as common, because a question repeats its subject.
+question the 24 rarest words are used; a word that occurs twice counts as half as common, because a question repeats its subject.
 What names one thing, and what is in quotation marks, is also searched for as such (`names`). No word of a question is replaced;
-what people write instead of "stop using" is added with a low weight.
+what people write instead of "stop using", and where they give a reason, is added with a low weight.
 
 Chinese, Japanese and Korean have no spaces: runs of their characters are indexed and searched as pairs.
 
@@ -26,7 +26,7 @@ from itertools import pairwise
 from memtape.core.value_class import dataclass
 from memtape.documents.names import Name, find_names
 
-MAX_WORDS = 16  # of a question, that are searched for
+MAX_WORDS = 24  # of a question, that are searched for
 MIN_PAIRS = 4  # of these, reserved for character pairs if a question has both words and characters without spaces
 MAX_REPEATS = 4  # a word that occurs more often counts as so often
 STOP_WORDS = frozenset(re.findall(r"\w+", """
@@ -43,6 +43,17 @@ _RUN = re.compile(f"[{CJK}\U00020000-\U0002fa1f]+")
 # "Why did we stop using X" is often recorded as "dropped X" or "disabled X".
 END_WORDS = ("drop", "disable")
 _ENDED_USE = re.compile(r"\b(?:stop(?:ped)?|quit|ceased?|g[ai]ve up)\s+(?:using|running|doing|trading)\b", re.IGNORECASE)
+# A note that answers "why" often says so in these words.
+REASON_WORDS = ("because", "reason")
+_WHY = re.compile(r"\s*(?:and |but |so )?why\b", re.IGNORECASE)
+# Forms of one verb that a stemmer does not bring together.
+VERB_FORMS = (
+    "sell sold", "buy bought", "hold held", "lose lost", "win won", "rise rose risen", "fall fell fallen", "break broke broken",
+    "pay paid", "take took taken", "leave left", "keep kept", "make made", "find found", "get got", "go went gone", "give gave",
+    "write wrote written", "think thought", "choose chose chosen", "catch caught", "shrink shrank shrunk", "grow grew grown",
+    "draw drew drawn", "begin began begun", "spend spent", "tell told", "mean meant", "feel felt", "drive drove driven",
+)  # fmt: skip
+_OTHER_FORMS = {form: tuple(other for other in verb.split() if other != form) for verb in VERB_FORMS for form in verb.split()}
 _YEAR = re.compile(r"[a-z]{1,3}((?:19|20)\d\d)")  # FY2018 is also searched for as 2018
 
 WordCounts = tuple[tuple[str, int], ...]  # words, each with how often it occurs in the question
@@ -63,13 +74,13 @@ class ParsedQuestion:
         return not self.words
 
     @property
-    def only_names(self) -> bool:
-        """True if the question consists only of names.
+    def words_beside_names(self) -> frozenset[str]:
+        """What is asked for beside the named things.
 
-        >>> parse_question("R-17").only_names, parse_question("who broke R-17?").only_names
-        (True, False)
+        >>> sorted(parse_question("R-17").words_beside_names), sorted(parse_question("who broke R-17?").words_beside_names)
+        ([], ['broke'])
         """
-        return {word for word, _ in self.words} <= {word for name in self.names for word in split_words(name.text)}
+        return frozenset(word for word, _ in self.words).difference(*(split_words(name.text) for name in self.names))
 
 
 def parse_question(question: str) -> ParsedQuestion:
@@ -77,7 +88,7 @@ def parse_question(question: str) -> ParsedQuestion:
 
     >>> asked = parse_question("Why did we stop using the trend filter?")
     >>> [word for word, _ in asked.words], asked.synonyms, asked.neighbours[-1]
-    (['stop', 'using', 'trend', 'filter'], ('drop', 'disable'), ('trend', 'filter'))
+    (['stop', 'using', 'trend', 'filter'], ('drop', 'disable', 'because', 'reason'), ('trend', 'filter'))
     """
     question = question.replace("\x00", " ")
     all_words = list(split_words(question))
@@ -85,11 +96,25 @@ def parse_question(question: str) -> ParsedQuestion:
     neighbours = tuple(dict.fromkeys((one, other) for one, other in pairwise(words) if one != other))
     words += [year for word in words for year in _YEAR.findall(word) if _YEAR.fullmatch(word)]
     ended = frozenset(word for phrase in _ENDED_USE.findall(question) for word in split_words(phrase))
-    synonyms = tuple(word for word in END_WORDS if word not in words) if ended else ()
+    added = [*(END_WORDS if ended else ()), *(REASON_WORDS if _WHY.match(question) else ())]
+    added += [form for word in words for form in _OTHER_FORMS.get(_base_form(word), ())]
+    synonyms = tuple(dict.fromkeys(word for word in added if word not in words))
     # Unless they are all that is asked about: "what did we stop doing?"
     asides = ended if not ended.issuperset(words) else frozenset[str]()
     counts = tuple((word, min(count, MAX_REPEATS)) for word, count in Counter(words).items())
     return ParsedQuestion(counts, find_names(question), synonyms, asides, neighbours)
+
+
+def _base_form(word: str) -> str:
+    """Returns the form of a verb without the endings that a stemmer removes.
+
+    >>> _base_form("sells"), _base_form("selling"), _base_form("sold")
+    ('sell', 'sell', 'sold')
+    """
+    for ending in ("ing", "s"):
+        if word.endswith(ending) and word.removesuffix(ending) in _OTHER_FORMS:
+            return word.removesuffix(ending)
+    return word
 
 
 def split_words(text: str) -> Iterator[str]:

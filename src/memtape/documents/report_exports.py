@@ -1,6 +1,6 @@
 """Exports of other engines, read as they are: backtesting.py, vectorbt, freqtrade and QuantStats.
 
-Those of backtesting.py and QuantStats were tried on exports of these packages, those of vectorbt and freqtrade on no real export.
+Those of backtesting.py, vectorbt and QuantStats were tried on exports of these packages, those of freqtrade on no real export.
 
 The first two print or save a series of statistics, freqtrade a JSON of its own, QuantStats a table or a page of HTML. An export
 is recognised by its own words, and only if at least three metrics are found: a page that mentions a win rate is no report.

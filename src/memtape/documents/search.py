@@ -157,14 +157,14 @@ def _score_candidates(
         word_scores |= lexical.rank_by_words(cache, scopes, question, words, POOL_SIZE, beside_bulk)
     named = lexical.find_named(cache, scopes, question, word_scores, only)
     if model.embedder is None:
-        return ArmScores(word_scores, {}, named), 0
+        return ArmScores(word_scores, {}, named.having, named.defining), 0
     # What the other arms found needs its similarity too, near or not: a fused score takes both into account.
-    found = set(word_scores).union(*named)
+    found = set(word_scores).union(*named.having)
     similarity, missing = index.nearest(scopes, model.embedder, model.vector, POOL_SIZE, found, only)
     if beside_bulk != EVERYTHING and len(similarity) >= POOL_SIZE:
         similarity |= index.nearest(scopes, model.embedder, model.vector, POOL_SIZE, found, beside_bulk)[0]
     without_vector = frozenset(found - similarity.keys()) if missing else frozenset[int]()
-    return ArmScores(word_scores, similarity, named, arm_weights(model.embedder), without_vector), missing
+    return ArmScores(word_scores, similarity, named.having, named.defining, arm_weights(model.embedder), without_vector), missing
 
 
 def _types_beside_bulk(cache: DocumentCache, scopes: Sequence[int]) -> tuple[str, ...]:
@@ -196,8 +196,11 @@ def _choose_hits(
     wanted = {chunk: score for chunk, score in total.items() if score >= minimum} if minimum > 0 else total
     names_in = Counter(chunk for chunks in scores.exact for chunk in chunks)
     # How many of the named things a passage has, then its score.
+    # A passage that says what the thing is gets more, the less else is asked.
+    bonus = 1 / (1 + len(question.words_beside_names))
     ranks = {chunk: (0, round(score, 9)) for chunk, score in wanted.items()}
-    ranks |= {chunk: (count, round(total.get(chunk, 0.0), 9)) for chunk, count in names_in.items()}
+    for chunk, count in names_in.items():
+        ranks[chunk] = count, round(total.get(chunk, 0.0) + bonus * (chunk in scores.defining), 9)
 
     def order(each: PassageCandidate) -> tuple[int, float, str, str, int]:
         names, score = ranks[each.chunk]

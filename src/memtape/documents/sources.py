@@ -33,8 +33,8 @@ from memtape.errors import Invalid
 
 TEXT_SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".txt", ".rst", ".log"})
 RECORD_SUFFIXES = frozenset({".jsonl", ".json", ".ndjson"})  # in folders of runs, decisions and reports, and transcripts
-# Indexed for their metrics only, in folders of reports and if their name says that they are one.
-STATISTICS_SUFFIXES = frozenset({".csv", ".html", ".htm"})
+# Indexed for their metrics only, in folders of reports and if their content is the report of an engine.
+STATISTICS_SUFFIXES = frozenset({".csv", ".tsv", ".html", ".htm"})
 _STATISTICS = re.compile(r"stats|statistics|metrics|summary|tearsheet|report|quantstats|vectorbt|backtest")
 # Folders whose name begins with a dot are ignored too.
 IGNORED_FOLDERS = frozenset({
@@ -105,6 +105,7 @@ class FileEntry:
     ctime_ns: int
     inode: int
     if_transcript: bool = False  # it is indexed only if its content is a transcript
+    if_report: bool = False  # it is indexed only if its content is the report of a backtest
     # Makes the text of a document that is not a file.
     make_text: Callable[[], str | SkippedFile] | None = field(default=None, compare=False, repr=False)
 
@@ -192,7 +193,8 @@ def walk(source: DocumentFolder) -> Iterator[FileEntry | SkippedFile]:
         if source.type:
             kind, tier = source.type, source.tier or tier
         suffix = PurePosixPath(path).suffix.lower()
-        if suffix not in TEXT_SUFFIXES | RECORD_SUFFIXES and not (kind == "report" and _is_statistics(path)):
+        may_be_report = kind == "report" and suffix in STATISTICS_SUFFIXES
+        if suffix not in TEXT_SUFFIXES | RECORD_SUFFIXES and not may_be_report:
             other_kinds[suffix] += entry.is_file(follow_symlinks=False)
             continue
         if shown_path.startswith(LOG_PAGES):
@@ -204,6 +206,8 @@ def walk(source: DocumentFolder) -> Iterator[FileEntry | SkippedFile]:
         if isinstance(found, FileEntry) and suffix in RECORD_SUFFIXES and kind not in RECORD_TYPES:
             # Whatever its folder says of notes: a conversation is no rule of the owner.
             found = replace(found, type="transcript", tier=max(found.tier, 3), if_transcript=True)
+        if isinstance(found, FileEntry) and may_be_report:
+            found = replace(found, if_report=True)
         count += 1
         if count > MAX_FILES:
             yield SkippedFile(shown_path, f"more than {MAX_FILES:,} files: this one and those after it are not indexed")
@@ -289,6 +293,8 @@ def walked_folders(root: str) -> Iterator[str]:
 
 def affects_index(name: str) -> bool:
     """Returns True if a change of a file with this name can change the index: not a database, a program or an editor's own file.
+
+    Tables change often and are rarely reports: one that is not called like a report waits for the next sync.
 
     >>> [affects_index(name) for name in ("12.md", "run.jsonl", "pyvenv.cfg", "desk.docs.db-wal", ".12.md.swp", "12.md~")]
     [True, True, True, False, False, False]

@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from memtape.documents.encodings import detect_encoding
+from memtape.documents.reports import parse_report
 from memtape.documents.sources import MAX_FILE_BYTES, RECORD_SUFFIXES, FileEntry, SkippedFile
 from memtape.documents.transcripts import is_transcript
 
 # Files with these problems are not read again until they look different.
-LASTING_PROBLEMS = NOT_TEXT, NO_TRANSCRIPT = "not text", "records that are no transcript"
+LASTING_PROBLEMS = NOT_TEXT, NO_TRANSCRIPT, NO_REPORT = (
+    "not text", "records that are no transcript", "tables or pages that are no report of a known engine",
+)  # fmt: skip
 PART_CHARACTERS = 1_000_000
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 CLOCK_TICK_NS = 10_000_000  # the clock of a file system may be as coarse as this
@@ -57,6 +60,8 @@ def read_text_file(entry: FileEntry) -> str | TextParts | SkippedFile:
         return SkippedFile(entry.path, NOT_TEXT)
     if entry.if_transcript and not is_transcript(text):
         return SkippedFile(entry.path, NO_TRANSCRIPT)
+    if entry.if_report and (is_large or parse_report(entry.path, text) is None):
+        return SkippedFile(entry.path, NO_REPORT)
     return TextParts(_parts(entry.file, entry.path)) if is_large else text
 
 

@@ -1,4 +1,4 @@
-"""What an answer must say about the index it came from: a folder is missing, files changed, or files were left out."""
+"""What an answer must say about its index: it is empty, a folder is missing, files changed, or files were left out."""
 
 from __future__ import annotations
 
@@ -27,13 +27,18 @@ def index_notes(documents: IndexedDocuments, *, is_empty: bool) -> Iterator[str]
         health = documents.health(shared=shared)
         whose = "shared documents: " if shared else ""
         synced = "never" if health.last_sync is None else time_text(health.last_sync)
-        missing = [f"{folder.root} {why}" for folder in documents.folders(shared=shared) if (why := folder_problem(folder.root))]
-        if missing:
+        folders = documents.folders(shared=shared)
+        missing = [f"{folder.root} {why}" for folder in folders if (why := folder_problem(folder.root))]
+        if folders and health.last_sync is None:
+            # The index is a cache: it is empty if it was deleted, or made by another version of memtape.
+            yield f"{whose}{', '.join(str(folder.root) for folder in folders)} is not indexed at the moment: reindex_documents"
+        elif missing:
             yield f"{whose}{', '.join(missing)}: answered from the index of {synced}"
         elif health.last_sync is not None and health.documents <= MAX_DOCUMENTS_LOOKED_AT:
             pending = documents.pending(shared=shared)
             if pending is not None and pending.total:
-                yield f"{whose}{pending.total:,} files changed since the index of {synced}: reindex_documents"
+                files = "1 file" if pending.total == 1 else f"{pending.total:,} files"
+                yield f"{whose}{files} changed since the index of {synced}: reindex_documents"
         elif (health.stale_seconds or 0.0) > STALE_SECONDS:
             yield f"{whose}the index is of {synced}: reindex_documents"
         if is_empty and health.left_out:

@@ -122,7 +122,9 @@ class Documents:
         resources, agent = self._scope.resources, self._scope.agent.id
         chosen = slot or resources.slot
         if not resources.has_documents:
-            return SearchResult((), chosen, "nothing is indexed yet: run memtape docs index FOLDER")
+            known = any(self.folders(shared=shared) for shared in (False, True))
+            todo = "memtape docs reindex" if known else "memtape docs index FOLDER"
+            return SearchResult((), chosen, f"nothing is indexed yet: run {todo}")
         embedder = resources.document_embedder(chosen) if chosen == "hybrid_embeddings" else None
         if embedder is not None and resources.document_embedder(resources.slot) is None and isinstance(embedder, StaticEmbedder):
             # The configured slot searches by words, so no sync makes vectors; those of a static table cost little to make here.
