@@ -201,6 +201,35 @@ def test_a_cost_limit_ends_the_run_before_the_question_that_could_exceed_it_and_
     assert contents(memory) == contents(whole) and {**found, "asked": 0} == {**straight, "asked": 0}
 
 
+def test_lessons_that_a_model_draws_count_in_the_cost_limit(bars):
+    def run(limit: str, memory: memtape.Memory) -> tuple[dict[str, Any], int]:
+        first, second = order(action="buy", qty=1, stop=90, target=104), order(action="buy", qty=1, stop=90, target=112)
+        here = Says(PASS.text, tokens=(1_000, 100))
+        parts = [first, *[here] * 5, second, here] if not memory.agents() else [here]
+        prices = f"{PRICES}, openai/gpt-lessons=10/40"
+        _, found, asked = play(bars, *parts, prices=prices, memory=memory, skill="mine", limits=UseLimits(Decimal(limit)))
+        return found, len(asked)
+
+    memory = memtape.open(":memory:")
+    memory.create_skill("mine", memory={"reflection": {"model": "openai/gpt-lessons", "everyNTrades": 2}})
+    found, before = run("0.15", memory)
+    assert (found["ended"], found["trades"]) == ("cost limit", 2)
+    assert "lessons" not in found["model"], "an answer about lessons alone can cost 0.16"
+    found, more = run("5", memory)
+    drawn = found["model"]["lessons"]
+    assert (found["ended"], drawn["questions"]) == ("all bars", 1), "a higher limit draws the lessons that were due, and goes on"
+    assert before + more == 30 + 1 and drawn["cost_usd"] == "0.014"
+    assert Decimal(found["model"]["total_cost_usd"]) == Decimal(found["model"]["cost_usd"]) + Decimal("0.014")
+
+
+def test_a_cost_limit_with_a_model_for_lessons_whose_price_is_unknown_is_refused(few):
+    memory = memtape.open(":memory:")
+    memory.create_skill("mine", memory={"reflection": {"model": "openai/gpt-lessons"}})
+    with pytest.raises(Invalid, match="max_cost: the price of openai/gpt-lessons is not known"):
+        play(few, PASS, prices=PRICES, memory=memory, skill="mine", limits=UseLimits(Decimal(1)))
+    assert memory.agents() == []
+
+
 def test_a_token_limit_needs_no_price_and_a_cost_limit_without_one_is_refused(bars):
     _, found, requests = play(bars, PASS, limits=UseLimits(max_tokens=20_000))
     given = found["model"]["input_tokens"] + found["model"]["output_tokens"]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memtape.core.lessons.cadence import ReflectionTrigger
     from memtape.core.lessons.reflection import AskedBy, Reflection
     from memtape.core.skills import Skill
-    from memtape.engine.reflection import FailedReflection, ReflectionResult
+    from memtape.engine.reflection import DueQuestion, FailedReflection, ReflectionResult
     from memtape.engine.scope import AgentScope
     from memtape.engine.view.lessons import ReflectionView
 
@@ -75,6 +75,10 @@ class Lessons:
     def reflect_if_due(self) -> ReflectionResult:
         """Draw lessons if they are due, no other worker does it, and the last failure is long enough ago."""
         return self._reflector.reflect_if_due()
+
+    def due_question(self) -> DueQuestion | None:
+        """What `reflect_if_due` would ask a model now; None if it asks none."""
+        return self._reflector.due_question()
 
     def reflect(self, *, model: str | None = None, asked_by: AskedBy = "owner") -> ReflectionResult:
         """Draw lessons now, whatever the cadence says. The same trades and model give the reflection that is there."""

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from memtape.core.codec import canonical_plain, digest, make_id, plain, read_time
@@ -96,6 +96,14 @@ class ChosenLessons:
         )
 
 
+class DueQuestion(NamedTuple):
+    """What lessons that are due would ask a model."""
+
+    model: Model
+    text: str  # all that is sent
+    answer_tokens: int  # at most
+
+
 @dataclass(frozen=True, slots=True)
 class ReflectionWindow:
     """The trades that a reflection looks at, and the candidates computed from them."""
@@ -151,6 +159,23 @@ class Reflector:
         if failed and failed[0].at <= now < failed[0].retry_at:
             return ReflectionResult(failed=failed[0], waits="tried again later")
         return self._reflect(trigger.key, "cadence", None)
+
+    def due_question(self) -> DueQuestion | None:
+        """What `reflect_if_due` would ask a model now; None if it asks none."""
+        with self._scope.reading() as tables:
+            trigger, failed = self._due(tables, self._skill(tables)[0]), _failed_since(tables)
+        now = self._scope.resources.clock.now()
+        if trigger is None or (failed and failed[0].at <= now < failed[0].retry_at):
+            return None
+        window = self._window()
+        name = window.skill.context.memory.reflection.model
+        if name == STATS or not window.candidates:
+            return None
+        system, user, schema = reflection_prompt(window.skill, window.trades, window.candidates)
+        try:
+            return DueQuestion(self._model(name), f"{system}\n{user}\n{canonical_plain(schema.model_json_schema())}", MAX_ANSWER_TOKENS)
+        except ModelFailed:
+            return None  # a model that is not there is not paid
 
     def reflect(self, *, model: str | None = None, asked_by: AskedBy = "owner") -> ReflectionResult:
         """Draw lessons now, whatever the cadence says. The same trades and model give the reflection that is there."""

@@ -13,6 +13,7 @@ from memtape.core.codec import plain
 from memtape.core.decisions.tick_answers import TickAnswer
 from memtape.core.events import TradeClosed, read_event
 from memtape.core.items import Item, StoredItem
+from memtape.core.lessons.reflection import LessonUse, lesson_use_of
 from memtape.core.values import read
 from memtape.engine.brief_question import AssembledBrief
 from memtape.engine.briefs import write_shown
@@ -62,6 +63,12 @@ class SimulationRecord:
             writer.declare(Item("tick_answer", answer.key, answer.at, plain(checked), answer.symbol), at)
             write_shown(writer, shown, at, decision=answer.decision, run=answer.tick)
             return checked
+
+    def lesson_use(self) -> tuple[LessonUse, ...]:
+        """What lessons that a model chose have used, failed attempts included."""
+        with self._scope.reading() as tables:
+            found = [item.body for kind in ("note", "reflection_failed") for item in tables.items(kind, EVERYTHING)]
+        return tuple(lesson_use_of(body) for body in found if body.get("input_tokens") is not None)
 
     def last_tick(self) -> StoredItem | None:
         """The last recorded tick."""

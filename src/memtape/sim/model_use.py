@@ -14,6 +14,7 @@ from typing import Any
 
 from memtape.core.codec import decimal_text, time_text
 from memtape.core.decisions.tick_answers import TickAnswer
+from memtape.core.lessons.reflection import LessonUse
 from memtape.core.values import ZERO
 
 UNKNOWN_COST = "unknown"
@@ -28,6 +29,7 @@ class ModelUse:
 
     model: str
     answers: list[TickAnswer] = field(default_factory=list)
+    lessons: tuple[LessonUse, ...] = ()  # drawn by a model between the ticks, which is paid too
     ended: str | None = None
 
     @property
@@ -53,16 +55,40 @@ class ModelUse:
             return None
         return sum((a.cost_usd for a in self.answers if a.cost_usd is not None), ZERO)
 
+    @property
+    def lessons_cost_usd(self) -> Decimal | None:
+        """What the lessons cost; None if the price of one is unknown."""
+        costs = [lesson.cost_usd for lesson in self.lessons]
+        return None if None in costs else sum((cost for cost in costs if cost is not None), ZERO)
+
+    @property
+    def spent_usd(self) -> Decimal | None:
+        """What answers and lessons cost; None if the price of one is unknown."""
+        answers, lessons = self.cost_usd, self.lessons_cost_usd
+        return None if answers is None or lessons is None else answers + lessons
+
+    @property
+    def spent_tokens(self) -> int:
+        """The tokens of answers and lessons, input and output."""
+        given, _, written = self.tokens
+        return given + written + sum(lesson.input_tokens + lesson.output_tokens for lesson in self.lessons)
+
     def as_dict(self) -> dict[str, Any]:
         """Returns JSON data."""
         given, cached, written = self.tokens
         n, cost = self.decisions, self.cost_usd
+        lessons = {
+            "questions": len(self.lessons), "cost_usd": cost_text(self.lessons_cost_usd),
+            "input_tokens": sum(lesson.input_tokens for lesson in self.lessons),
+            "output_tokens": sum(lesson.output_tokens for lesson in self.lessons),
+        }  # fmt: skip
+        with_lessons = {"lessons": lessons, "total_cost_usd": cost_text(self.spent_usd)} if self.lessons else {}
         return {
             "questions": len(self.answers), "decisions": n, "skipped": self.skipped, "input_tokens": given,
             "cached_tokens": cached, "output_tokens": written, "cost_usd": cost_text(cost),
             "tokens_per_decision": round((given + written) / n) if n else None,
             "cost_usd_per_decision": None if not n else cost_text(None if cost is None else cost / n),
-        }  # fmt: skip
+        } | with_lessons  # fmt: skip
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns one row for each question."""

@@ -24,7 +24,6 @@ from memtape.core.decisions.runs import MAX_RUN_NOTE
 from memtape.core.decisions.tick_answers import TickAnswer, answer_key
 from memtape.core.ids import DecisionId
 from memtape.core.observed import Bar
-from memtape.core.values import ZERO
 from memtape.engine import AgentMemory
 from memtape.engine.brief_question import AssembledBrief
 from memtape.errors import Invalid, ModelFailed
@@ -66,6 +65,7 @@ class RecordedModelTrader:
         self.name, self.use = model.id, ModelUse(model.id)
         self._agent, self._model, self._limits = agent, model, limits
         self._answers = self._recorded()
+        self.count_lessons()
         self._at: datetime | None = None
         self._asked_at = 0  # symbols of this tick
         self._failures = 0  # in a row, of this process
@@ -163,15 +163,30 @@ class RecordedModelTrader:
         if cost is None and count is None:
             return None
         schema = json.dumps(enforceable_schema(ProposeOrder.model_json_schema(), all_required=True))
-        given, _, written = self.use.tokens
         # What the last question had is a better guess than an estimate that knows no tokenizer.
         last = self.use.answers[-1].input_tokens if self.use.answers else None
         tokens = max(int(estimate_tokens(system + prompt + schema) * ESTIMATE_MARGIN), last or 0)
-        if count is not None and given + written + tokens + ANSWER_TOKENS > count:
+        return self._limit_beyond(tokens, ANSWER_TOKENS, self._model)
+
+    def _limit_beyond(self, tokens: int, answer_tokens: int, model: Model) -> str | None:
+        """Returns the limit that a question of so many tokens could exceed, if its answer is as long as it can be."""
+        cost, count = self._limits.max_cost, self._limits.max_tokens
+        if count is not None and self.use.spent_tokens + tokens + answer_tokens > count:
             return TOKEN_LIMIT
         if cost is not None:
-            price, spent = self._model.price, self.use.cost_usd
-            most = None if price is None else price.at_most(tokens, ANSWER_TOKENS)
-            if most is None or spent is None or (spent or ZERO) + most > cost:
+            price, spent = model.price, self.use.spent_usd
+            most = None if price is None else price.at_most(tokens, answer_tokens)
+            if most is None or spent is None or spent + most > cost:
                 return COST_LIMIT
         return None
+
+    def may_draw_lessons(self) -> bool:
+        """Returns True if lessons that are due fit into the limits. If not, the run ends, and a higher limit draws them."""
+        if self._limits != NO_LIMITS and (asked := self._agent.lessons.due_question()) is not None:
+            tokens = int(estimate_tokens(asked.text) * ESTIMATE_MARGIN)
+            self.use.ended = self.use.ended or self._limit_beyond(tokens, asked.answer_tokens, asked.model)
+        return self.use.ended not in (COST_LIMIT, TOKEN_LIMIT)
+
+    def count_lessons(self) -> None:
+        """Count what the lessons drawn so far have used."""
+        self.use.lessons = self._agent.simulation.lesson_use()

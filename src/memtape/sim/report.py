@@ -249,6 +249,12 @@ def _model(result: SimResult) -> list[ReportFigure]:
         ReportFigure("Output tokens", f"{written:,}", asked),
         ReportFigure("Cost in US dollars", cost_text(cost), priced),
     ]
+    if use.lessons:
+        drawn = f"{len(use.lessons)} questions about lessons"
+        rows += [
+            ReportFigure("Tokens for lessons", f"{sum(le.input_tokens + le.output_tokens for le in use.lessons):,}", drawn),
+            ReportFigure("US dollars for lessons", cost_text(use.lessons_cost_usd), drawn),
+        ]
     if n:
         each = UNKNOWN_COST if cost is None else cost_text(cost / n)
         rows += [

@@ -11,10 +11,11 @@ holds the lessons of one run. An agent's newest reflection is active; the earlie
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Annotated, ClassVar, Final, Literal, get_args
+from decimal import Decimal
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
@@ -175,3 +176,18 @@ def compare_lessons(earlier: Reflection, later: Reflection) -> tuple[LessonChang
         )
         found.append(LessonChange(what, lesson.slot, before.text if before else None, after.text if after else None))
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class LessonUse:
+    """What one question to a model for lessons used."""
+
+    input_tokens: int
+    output_tokens: int
+    cost_usd: Decimal | None  # None: its price is unknown
+
+
+def lesson_use_of(body: Mapping[str, Any]) -> LessonUse:
+    """Returns what a reflection on record, or a failed one, used."""
+    cost = body.get("cost_usd")
+    return LessonUse(int(body["input_tokens"]), int(body.get("output_tokens") or 0), None if cost is None else Decimal(cost))

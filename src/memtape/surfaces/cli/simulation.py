@@ -19,6 +19,7 @@ from memtape.core.skills import Agent
 from memtape.core.values import Money, Number, Quantity, read
 from memtape.documents.reports import parse_report, report_block
 from memtape.engine import AgentMemory, Memory, Receipt
+from memtape.engine.reflection import STATS
 from memtape.errors import Conflict, Invalid
 from memtape.sim.bars import read_bar_file
 from memtape.sim.funding import SteadyFunding
@@ -71,13 +72,14 @@ def simulate(
     model = memory.resources.models(strategy) if asks_model else None
     if model is not None:
         limits.check(model)
+        _check_lessons_price(memory, skill or _skill_of(strategy), limits)
     source = read_bar_file(file, symbol=symbol, strict=strict)
     plan = _Plan(memory, agent, strategy, source.bars, file.name, skill, options, (fee_bps, slippage_bps, starting_equity))
     handle = plan.agent_to_run()
     trader = None if model is None else RecordedModelTrader(handle, model, limits)
     prefix = plan.state(handle)
     own, _ = memory.skill_of(handle.agent)
-    after_tick = _LessonsBetweenTicks(handle, asks_model)
+    after_tick = _LessonsBetweenTicks(handle, trader)
     result = run_simulation(
         handle, source.bars, STRATEGIES[strategy]() if trader is None else trader, fee_bps=fee_bps, slippage_bps=slippage_bps,
         starting_equity=starting_equity, on_progress=on_progress, name=agent, prefix=prefix, after_tick=after_tick,
@@ -95,22 +97,38 @@ def simulate(
     return figures | ({} if result.model is None else {"asked": result.model.rows()})
 
 
+def _skill_of(strategy: str) -> str:
+    """The skill of a run that names none."""
+    return strategy.replace("/", "-").replace("_", "-").replace(":", "-").lower()
+
+
+def _check_lessons_price(memory: Memory, skill: str, limits: UseLimits) -> None:
+    """Raises Invalid if a model draws the lessons and its price, which the limit counts, is not known."""
+    own = next((each for each, _ in memory.skills() if each.id == skill), None)
+    if limits.max_cost is None or own is None or own.context.memory.reflection.model == STATS:
+        return
+    limits.check(memory.resources.models(own.context.memory.reflection.model))
+
+
 class _LessonsBetweenTicks:
     """Draws lessons after the ticks that make them due; once more after the tick at which an earlier run was killed."""
 
-    def __init__(self, agent: AgentMemory, asks_model: bool) -> None:
-        self._agent, last = agent, agent.simulation.last_tick()
+    def __init__(self, agent: AgentMemory, trader: RecordedModelTrader | None) -> None:
+        self._agent, self._trader, last = agent, trader, agent.simulation.last_tick()
         # The earlier run may have been killed between the tick that made lessons due and the lessons.
         self._owed_at = last.at if last is not None and agent.simulation.closed_trade_at_last_tick() else None
         if last is not None:
             agent.simulation.drop_lesson_lease()
-        if self._owed_at is not None and not asks_model:
+        if self._owed_at is not None and trader is None:
             agent.lessons.reflect_if_due()
 
     def __call__(self, tick: Tick, receipt: Receipt) -> None:
         # A model is asked after its tick was written and before lessons are drawn, so its lessons wait for its answers.
-        if receipt.reflection_due or tick.t == self._owed_at:
-            self._agent.lessons.reflect_if_due()
+        if not (receipt.reflection_due or tick.t == self._owed_at) or (self._trader and not self._trader.may_draw_lessons()):
+            return
+        self._agent.lessons.reflect_if_due()
+        if self._trader is not None:
+            self._trader.count_lessons()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +152,7 @@ class _Plan:
     @property
     def skill_id(self) -> str:
         """The skill that is wanted."""
-        return self.skill or self.strategy.replace("/", "-").replace("_", "-").replace(":", "-").lower()
+        return self.skill or _skill_of(self.strategy)
 
     def agent_to_run(self) -> AgentMemory:
         """The agent, created with its skill if it is not there. Raises before anything is written if it runs something else."""
