@@ -172,8 +172,9 @@ class Reflector:
         if name == STATS or not window.candidates:
             return None
         system, user, schema = reflection_prompt(window.skill, window.trades, window.candidates)
+        form = canonical_plain(schema.model_json_schema())
         try:
-            return DueQuestion(self._model(name), f"{system}\n{user}\n{canonical_plain(schema.model_json_schema())}", MAX_ANSWER_TOKENS)
+            return DueQuestion(self._model(name), f"{system}\n{user}\n{form}", MAX_ANSWER_TOKENS)
         except ModelFailed:
             return None  # a model that is not there is not paid
 
