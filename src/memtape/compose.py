@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from memtape.core.codec import digest
 from memtape.core.ledger.terms import RULES_VERSION
@@ -21,7 +21,7 @@ from memtape.plugs.embedder import Embedder, EmbedderSources, embedder_of, embed
 from memtape.settings import SETTINGS
 from memtape.store.addresses import is_libpq_string, is_postgres, is_without_scheme
 from memtape.store.addresses import without_password as without_password
-from memtape.store.database import Database
+from memtape.store.database import Database, is_storable_text
 
 if TYPE_CHECKING:
     from memtape.plugs.models import Model, ModelAccess
@@ -47,13 +47,18 @@ def settings_in_force(environment: Mapping[str, str] | None = None) -> dict[str,
     return {name: environment[name] for name in own if environment.get(name)}
 
 
-def store_address(url: str | None = None) -> str:
+StoreAddress: TypeAlias = "str | os.PathLike[str]"
+
+
+def store_address(url: StoreAddress | None = None) -> str:
     """Returns the store's address: the given one, else MEMTAPE_DB, else the file in the home folder.
 
     >>> store_address("sqlite:////tmp/a.db"), store_address("postgresql://host/db")
     ('/tmp/a.db', 'postgresql://host/db')
     """
-    given = url or setting("MEMTAPE_DB")
+    given = setting("MEMTAPE_DB") if url is None or url == "" else os.fspath(url) if isinstance(url, os.PathLike) else url
+    if not is_storable_text(given):
+        raise Invalid("db", "is not the address of a store", "Use a path, sqlite:///file.db or postgresql://...")
     if given == ":memory:":
         return given
     if is_postgres(given):
@@ -85,7 +90,7 @@ def number_setting(name: str) -> float:
         raise Invalid(name, f"'{given}' is not a number", "Set a number") from None
 
 
-def open_database(url: str | None = None, *, migrating: bool = False) -> Database:
+def open_database(url: StoreAddress | None = None, *, migrating: bool = False) -> Database:
     """Open the database at an address."""
     seconds = number_setting("MEMTAPE_WAIT_SECONDS")
     where = store_address(url)
@@ -98,7 +103,7 @@ def open_database(url: str | None = None, *, migrating: bool = False) -> Databas
     return SqliteDatabase(where, wait_seconds=seconds)
 
 
-def open_memory(url: str | None = None, owner: str | None = None, clock: Clock | None = None) -> Memory:
+def open_memory(url: StoreAddress | None = None, owner: str | None = None, clock: Clock | None = None) -> Memory:
     """Open the memory of an owner. An SQLite store whose trades were computed by older rules is rebuilt first, after a backup."""
     database = open_database(url)
     if database.dialect == "sqlite" and database.owners_with_rules_before(RULES_VERSION):
@@ -114,7 +119,7 @@ def open_memory(url: str | None = None, owner: str | None = None, clock: Clock |
     )  # fmt: skip
 
 
-def documents(url: str | None = None) -> str:
+def documents(url: StoreAddress | None = None) -> str:
     """Returns the path of the document index: beside an SQLite store, else in the home folder, by the address of the store.
 
     >>> documents("/tmp/desk.db"), documents(":memory:")
@@ -128,7 +133,7 @@ def documents(url: str | None = None) -> str:
     return str(Path(where).with_suffix(".docs.db"))
 
 
-def workspaces(url: str | None = None) -> str | None:
+def workspaces(url: StoreAddress | None = None) -> str | None:
     """Returns the folder for workspaces of agents without their own: beside an SQLite store, else in the home folder.
 
     >>> workspaces("/tmp/desk.db"), workspaces(":memory:")

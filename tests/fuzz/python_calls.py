@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
+import memtape
 from memtape.engine import Memory
+from memtape.store.database import is_storable_text
 from tests.fuzz.calls import AGENT, NOW, SPOILED
 
 KINDS = ("tick", "fill", "trade", "equity", "flow", "decision", "bars", "claim", "closing", "funding", "instrument", "split")
@@ -83,6 +85,15 @@ def _named(random: Random) -> PythonCall:
         "losses": lambda memory: memory.agent(AGENT).ledger.losses(head=bad),
         "brief": lambda memory: memory.agent(AGENT).briefs.make(symbol=bad, as_of=datetime(2026, 6, 1, tzinfo=UTC)),
         "brief.situation": lambda memory: memory.agent(AGENT).briefs.make(bad),
+        "record_shown": lambda memory: memory.agent(AGENT).briefs.record_shown(bad),
+        "trades.limit": lambda memory: memory.agent(AGENT).ledger.trades(limit=bad),
+        "performance.symbol": lambda memory: memory.agent(AGENT).ledger.performance(symbol=bad),
+        "recall.limit": lambda memory: memory.agent(AGENT).memories.recall({}, limit=bad),
+        "configure_agent": lambda memory: memory.configure_agent(AGENT, bad),
+        "declare_card_type": lambda memory: memory.declare_card_type(bad),
+        "state_belief": lambda memory: memory.agent(AGENT).memories.state_belief(bad),
+        # Any other text is the path of a store.
+        "open": lambda memory: None if bad is None or (isinstance(bad, str) and is_storable_text(bad)) else memtape.open(bad),
     }
     name = random.choice(sorted(calls))
     return f"{name}({ascii(bad)[:200]}, {ascii(other)[:80]})", calls[name]

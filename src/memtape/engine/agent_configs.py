@@ -10,6 +10,7 @@ from memtape.core.decisions.agent_config import AgentConfig, ConfiguredAgent, ch
 from memtape.core.decisions.cards import CardDefinition, read_card_type
 from memtape.core.decisions.schedules import parse_schedule
 from memtape.core.items import OWNER_STREAM
+from memtape.engine.arguments import require_mapping
 from memtape.engine.owner_statements import record_statement
 from memtape.engine.resources import Resources
 from memtape.engine.view.agent_config import card_type, card_types, configured_agent
@@ -29,7 +30,7 @@ class AgentConfigs:
         with self._resources.writing(OWNER_STREAM) as tables:
             agent_named(tables, id)
             current = configured_agent(tables, id)
-            wanted = change_config(current.config, changes)
+            wanted = change_config(current.config, require_mapping("changes", changes))
             _check_config(tables, id, wanted)
             if wanted != current.config:
                 key = f"{id}#{current.version + 1}"
@@ -43,7 +44,7 @@ class AgentConfigs:
 
     def declare_card_type(self, declared: CardDefinition | Mapping[str, Any]) -> CardDefinition:
         """Declare a card type, or change its slots; cards on record keep theirs."""
-        card = read_card_type(declared if isinstance(declared, Mapping) else plain(declared))
+        card = read_card_type(plain(declared) if isinstance(declared, CardDefinition) else require_mapping("card", declared))
         with self._resources.writing(OWNER_STREAM) as tables:
             if card_types(tables).get(card.name) != card:
                 number = len(tables.items("card_type", EVERYTHING, symbol=card.name)) + 1

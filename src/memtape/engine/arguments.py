@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from memtape.errors import Invalid
+from memtape.store.database import is_storable_text
 
 MAX_ROW = 2**63 - 1
 
@@ -25,7 +26,7 @@ def require_name(field: str, value: object) -> str:
     """Returns text that a store can look up."""
     if not isinstance(value, str):
         raise Invalid(field, f"is not text, it is {type(value).__name__}", "Give a name")
-    if "\x00" in value or not _is_unicode(value):
+    if not is_storable_text(value):
         raise Invalid(field, "has a character that no store can hold: a zero, or half of a character", "Leave it out")
     return value
 
@@ -61,6 +62,3 @@ def require_several(field: str, value: object) -> list[Any]:
         raise Invalid(field, f"is not a list, it is {type(value).__name__}", "Give a list")
     return list(value)
 
-
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)

@@ -184,6 +184,9 @@ class Briefs:
         `brief` is the brief, or its receipt: then it is made again, and refused if it does not come out the same.
         """
         assembled = self.reproduce(brief) if isinstance(brief, str) else brief
+        if not isinstance(assembled, AssembledBrief):
+            problem = f"is neither a brief nor a receipt, it is {type(brief).__name__}"
+            raise Invalid("brief", problem, "Give what briefs.make returned")
         if assembled.agent != self._scope.agent.id:
             problem = f"was made for the agent '{assembled.agent}'"
             raise Invalid("brief", problem, f"Show {self._scope.agent.id} a brief of its own")

@@ -17,6 +17,7 @@ from memtape.core.memory.belief_statement import BeliefStatement
 from memtape.core.memory.episodes import Correction
 from memtape.core.observed import Situation
 from memtape.core.values import Label, Number, Symbol, read
+from memtape.engine.arguments import require_mapping
 from memtape.engine.checks import check_order
 from memtape.engine.plans import Plans
 from memtape.engine.view import memories as reads
@@ -193,7 +194,7 @@ class Memories:
 
     def state_belief(self, belief: Mapping[str, Any]) -> str:
         """State a belief: in such a situation, trades end so. Returns its id; stating it twice changes nothing."""
-        checked = plain(read(BeliefStatement, dict(belief)).checked())
+        checked = plain(read(BeliefStatement, require_mapping("belief", belief)).checked())
         # A whole number keeps its spelling, because the id is made from it.
         body = {name: belief[name] if type(belief[name]) is int else value for name, value in checked.items()}
         id_ = str(body.pop("id", None) or make_id("stated", self._scope.agent.id, body))

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from memtape.core.ids import OwnerId
+from memtape.errors import Invalid
 
 Row = tuple[Any, ...]
 Params = Mapping[str, Any]
@@ -115,6 +116,29 @@ def expand(sql: str, params: Params) -> tuple[str, Params]:
         sql = sql.replace(f"IN :{name}", f"IN ({slots})")
         flat |= {f"{name}_{n}": value for n, value in enumerate(values)}
     return sql, flat
+
+
+def is_storable_text(value: object) -> bool:
+    """True for text that a database can hold: without a zero, and without half a character.
+
+    >>> is_storable_text("gold"), is_storable_text("a\\ud800"), is_storable_text(b"gold")
+    (True, False, False)
+    """
+    return isinstance(value, str) and "\x00" not in value and not any("\ud800" <= each <= "\udfff" for each in value)
+
+
+def unstorable(params: Params) -> Invalid | None:
+    """Returns which value of a statement no database can hold; None if all can be held.
+
+    >>> unstorable({"symbol": object()})
+    Invalid('symbol: is not text, a number or a time that a store can look up, it is object. Correct it')
+    """
+    for name, value in params.items():
+        held = is_storable_text(value) or value is None or isinstance(value, float | bytes)
+        if not held and not (isinstance(value, int) and -(2**63) <= value < 2**63):
+            problem = f"is not text, a number or a time that a store can look up, it is {type(value).__name__}"
+            return Invalid(name, problem, "Correct it")
+    return None
 
 
 def in_batches(rows: Iterable[Any], size: int = 500) -> Iterable[list[Any]]:

@@ -25,7 +25,7 @@ import apsw
 
 from memtape.core.ids import OwnerId
 from memtape.errors import Conflict, MemtapeError, NewerSchema, NoStore, OlderSchema, StoreFailure
-from memtape.store.database import Params, Row, expand, insertion
+from memtape.store.database import Params, Row, expand, insertion, unstorable
 from memtape.store.private_files import make_private_file, make_private_folder
 from memtape.store.schema import LATEST, MIGRATIONS
 from memtape.store.sqlite_errors import memtape_error
@@ -65,8 +65,7 @@ class SqliteSession:
 
     def run(self, sql: str, params: Params) -> None:
         """Execute a statement."""
-        sql, params = expand(sql, params)
-        self._connection.execute(sql, params)
+        self._execute(*expand(sql, params))
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row], on_conflict: str = "") -> None:
         """Add rows, their values in the order of the columns."""
@@ -75,8 +74,16 @@ class SqliteSession:
 
     def all(self, sql: str, params: Params) -> list[Row]:
         """Execute a query and fetch everything."""
-        sql, params = expand(sql, params)
-        return self._connection.execute(sql, params).fetchall()
+        return self._execute(*expand(sql, params)).fetchall()
+
+    def _execute(self, sql: str, params: Params) -> apsw.Cursor:
+        try:
+            return self._connection.execute(sql, params)
+        except (TypeError, OverflowError, UnicodeEncodeError):
+            # Python code may ask for anything. The parameter has the name of what was asked for.
+            if (problem := unstorable(params)) is None:
+                raise
+            raise problem from None
 
     def lock(self, owner: OwnerId, stream: str) -> None:
         """Nothing to do: BEGIN IMMEDIATE already holds the file's write lock."""

@@ -147,8 +147,9 @@ class Query:
 
     def __post_init__(self) -> None:
         _require(self.as_of.tzinfo is not None, "as_of", "has no time zone", "Add Z for UTC or an offset")
-        _require(0 <= self.limit <= MAX_LIMIT, "limit", f"is not within 0..{MAX_LIMIT}", "Ask for fewer")
-        _require(0 <= self.warnings_limit <= MAX_LIMIT, "warnings_limit", f"is not within 0..{MAX_LIMIT}", "Ask for fewer")
+        for name, limit in (("limit", self.limit), ("warnings_limit", self.warnings_limit)):
+            _require(isinstance(limit, int), name, "is not a whole number", "Give a number like 10")
+            _require(0 <= limit <= MAX_LIMIT, name, f"is not within 0..{MAX_LIMIT}", "Ask for fewer")
         _require(self.profile in get_args(Profile), "profile", "is not known", f"Choose one of {', '.join(get_args(Profile))}")
         _require(set(self.memory_types) <= set(get_args(Kind)), "memory_types", "name a kind that does not exist",
                  f"Choose from {', '.join(get_args(Kind))}")  # fmt: skip

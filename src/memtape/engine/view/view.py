@@ -19,6 +19,7 @@ from memtape.core.memory.affect import Affect
 from memtape.core.memory.beliefs import StatedBelief
 from memtape.core.sources import OUTCOME_SOURCES, TradeSource, source_of_episode, source_phrase
 from memtape.core.value_class import dataclass
+from memtape.engine.arguments import require_row
 from memtape.store.memories import MemoryTables
 from memtape.store.tables import Tables
 
@@ -95,6 +96,10 @@ class TradeFilter:
     newest: bool = True
     limit: int | None = None
     after: tuple[datetime, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.limit is not None:
+            require_row("limit", self.limit)
 
     def admits(self, trade: Trade) -> bool:
         """True if a trade is one of those wanted."""
