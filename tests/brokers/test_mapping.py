@@ -119,7 +119,8 @@ def test_a_file_that_lacks_a_column_says_which_and_how_to_name_it() -> None:
     with pytest.raises(Invalid) as error:
         read("symbol,side,price\nBTC,buy,1\n")
     assert str(error.value) == (
-        "map: no column was found for time, qty (read as fills). Give the column, like --map time=COLUMN; "
+        "map: no column was found for time, qty (fills), or for entry_at, exit_at, exit_price, qty or pnl (closed trades). "
+        "Give the column, like --map time=COLUMN; "
         "the columns are: symbol, side, price. If the file holds no trades, say what it holds: --kind decisions, --kind equity "
         "or --kind positions"
     )

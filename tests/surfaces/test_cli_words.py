@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,49 @@ def test_a_store_without_agents_says_how_to_create_one(tmp_path: Path) -> None:
     ((code, shown),) = on_terminal(80, [["brief", "--agent", "gold", "--db", str(tmp_path / "memory.db")]])
     assert code != 0
     assert "memtape agents create" in " ".join(shown.split())
+
+
+def test_a_command_that_names_no_agent_invents_none_where_there_are_others(desk: tuple[str, str], tmp_path: Path) -> None:
+    store, file = desk
+    (tmp_path / "notes").mkdir()
+    for words in (["docs", "index", str(tmp_path / "notes")], ["docs", "reindex"], ["import", file], ["import", file, "--commit"]):
+        ((code, shown),) = on_terminal(80, [[*words, "--db", store]])
+        assert code == 2, shown
+        assert "there is no agent 'main'. There are: desk" in " ".join(shown.split())
+    ((_, listed),) = on_terminal(80, [["agents", "--db", store, "--columns", "id"]])
+    assert "desk" in listed and "main" not in listed
+
+
+def test_an_agent_that_does_not_exist_is_not_asked_to_be_confirmed(desk: tuple[str, str]) -> None:
+    ((code, shown),) = on_terminal(80, [["agents", "delete", "dask", "--db", desk[0]]])
+    assert code == 2
+    assert "there is no agent 'dask'. Did you mean desk?" in " ".join(shown.split())
+
+
+def test_the_trades_of_one_agent_are_exported(desk: tuple[str, str], tmp_path: Path) -> None:
+    store, file = desk
+    out = tmp_path / "desk.csv"
+    (_, _), (_, _), (code, shown), (everything, refused) = on_terminal(
+        80,
+        [
+            ["import", file, "--agent", "desk", "--commit", "--db", store],
+            ["import", file, "--agent", "other", "--commit", "--db", store],
+            ["export", str(out), "--agent", "desk", "--db", store],
+            ["export", str(tmp_path / "all.jsonl"), "--agent", "desk", "--db", store],
+        ],
+    )
+    assert code == 0, shown
+    rows = list(csv.DictReader(out.open()))
+    assert [row["agent"] for row in rows] == ["desk", "desk"]
+    assert everything == 2 and "an export of everything holds every agent" in " ".join(refused.split())
+
+
+def test_a_check_ends_with_its_verdict_and_the_first_reason(desk: tuple[str, str]) -> None:
+    store, file = desk
+    (_, _), (_, shown) = on_terminal(
+        80, [["import", file, "--agent", "desk", "--commit", "--db", store], ["check", "XAUUSD", "long", "--agent", "desk", "--db", store]]
+    )
+    assert " ".join(shown.split("In short:")[-1].split()).startswith(("clear: ", "caution: ", "against: "))
 
 
 def test_what_an_undo_took_back_fits_the_terminal(desk: tuple[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import version
 from typing import Any
 
@@ -49,6 +50,7 @@ def test_every_help_has_one_style_and_fits_80_columns(name):
         assert "╭" not in page.output
         wide = [line for line in page.output.splitlines() if len(line) > 80]
         assert not wide, wide
+        assert not re.search(r"<\w+>|\[(required|default)|\{\w+\}", page.output), "typer's own words for types and defaults"
     text = " ".join(pages[0].output.split())
     assert all(" ".join(each.short_help.split()) in text for each in getattr(GROUPS.get(name), "commands", {}).values()
                if each.short_help), "no line is cut"  # fmt: skip

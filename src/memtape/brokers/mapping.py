@@ -113,17 +113,19 @@ def choose_mapping(table: CellTable, options: ImportOptions) -> ColumnMapping:
     if found is not None:
         del complete[found].settings["kind"]
         return complete[found]
-    # What a file without a name for its kind most likely holds.
-    nearest = min([kind for kind in wanted if kind in ("trades", "fills")] or wanted, key=lambda kind: len(missing[kind]))
+    # Whether the rows of such a file are closed trades or executions, only the caller knows: both are named, the nearest first.
+    likely = sorted((kind for kind in wanted if kind in ("trades", "fills")), key=lambda kind: len(missing[kind]))
+    likely = likely or [min(wanted, key=lambda kind: len(missing[kind]))]
     names = ", ".join(table.header)
     shown = names if len(names) <= 300 else names[:297] + "..."
-    lacking = missing[nearest]
+    lacking = missing[likely[0]]
     hint = f"Give the column, like --map {lacking[0].split(' ')[0]}=COLUMN; the columns are: {shown}"
     if lacking[0] == "symbol":
         hint = f"Give it with --symbol or --map symbol=COLUMN; the columns are: {shown}"
     if len(wanted) == len(FILE_KINDS):
         hint += ". If the file holds no trades, say what it holds: --kind decisions, --kind equity or --kind positions"
-    raise Invalid("map", f"no column was found for {', '.join(lacking)} (read as {nearest})", hint)
+    ways = ", or for ".join(f"{', '.join(missing[kind])} ({'closed trades' if kind == 'trades' else kind})" for kind in likely)
+    raise Invalid("map", f"no column was found for {ways}", hint)
 
 
 def _wanted_kinds(given: ColumnMapping, stated: str | None) -> list[str]:

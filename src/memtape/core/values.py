@@ -227,6 +227,8 @@ def _field_problem(
     if kind in ("too_long", "too_short") and isinstance(found["input"], str):
         # A text that is folded before it is measured is reported like a list.
         kind = f"string_{kind}"
+    if kind == "string_pattern_mismatch" and found["input"] == "":
+        return FieldProblem(field, "is empty", "Give it, or leave the field out")
     if kind in _PROBLEMS:
         problem = _PROBLEMS[kind].format(**found.get("ctx", {}))
     fix = _FIXES.get(kind, "Correct it")

@@ -14,6 +14,7 @@ from memtape.core.items import OWNER_STREAM, Item
 from memtape.core.skills import OWNER_AGENT
 from memtape.documents.cache import SHARED_SCOPE
 from memtape.engine.resources import Resources
+from memtape.engine.view.owner_stream import agent_ids, other_agents
 from memtape.engine.write.writer import Writer
 from memtape.errors import Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
@@ -24,12 +25,12 @@ from memtape.store.tables import Tables, streams
 
 def destroy_agent(resources: Resources, id: str, confirm: str) -> int:
     """Destroy everything that was recorded about an agent. Returns how many log rows lost their payload."""
-    if confirm != id:
-        problem = f"'{confirm}' is not the id of the agent" if confirm else "is missing"
-        raise Invalid("confirm", problem, f"To delete the agent and all its records for good, repeat its id: confirm={id}")
     with resources.writing(OWNER_STREAM) as tables:
         if not tables.items("agent", EVERYTHING, keys=[id]) or tables.items("agent_deleted", EVERYTHING, keys=[id]):
-            raise Unknown("id", "agent", id, "List them with list_agents")
+            raise Unknown("id", "agent", id, other_agents(agent_ids(tables), id))
+        if confirm != id:
+            problem = f"'{confirm}' is not the id of the agent" if confirm else "is missing"
+            raise Invalid("confirm", problem, f"To delete the agent and all its records for good, repeat its id: confirm={id}")
         tables.session.lock(resources.owner, id)
         rows = _shred(Tables(tables.session, resources.owner, id))
         now = resources.clock.now()

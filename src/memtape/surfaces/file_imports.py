@@ -154,7 +154,12 @@ def _ask_for_account(result: ImportResult, settings: Mapping[str, str | None]) -
 
 
 def _existing(memory: Memory, agent: str | None) -> AgentMemory | None:
-    """Returns the agent; None before its first write, because a preview creates nothing."""
+    """Returns the agent; None before its first write, because a preview creates nothing.
+
+    An import that names no agent is refused where there are others: it was most likely meant for one of them.
+    """
+    if not agent:
+        memory.default_agent()
     try:
         return memory.agent(read(Slug, agent or DEFAULT_AGENT, at="agent"))
     except Unknown:

@@ -18,6 +18,7 @@ from typing import Any
 from memtape.core.codec import canonical_plain
 from memtape.core.items import OWNER_STREAM
 from memtape.core.ledger.trades import TRADE_FIELDS, entry_order, trade_json
+from memtape.core.skills import Agent
 from memtape.engine.memory import Memory
 from memtape.engine.proof.audit import Audit, rebuild_projections, verify_session
 from memtape.engine.proof.chain import checked_chain, deleted_streams, destroyed_in
@@ -53,12 +54,18 @@ def export_format(path: Path, form: str | None) -> str:
     return found
 
 
-def export_store(memory: Memory, path: Path, form: str) -> dict[str, int]:
-    """Write everything that the owner has to files. Returns how many rows of each table were written."""
+def export_store(memory: Memory, path: Path, form: str, agent: str | None = None) -> dict[str, int]:
+    """Write everything that the owner has to files. Returns how many rows of each table were written.
+
+    With `agent` only its trades are written: to a file that holds nothing else, because a part of a log cannot be restored.
+    """
     if form not in FORMATS:
         raise Invalid("format", f"there is no format '{form}'", f"Use one of {', '.join(FORMATS)}")
     if path.exists() and (path.is_file() or any(path.iterdir())):
         raise Conflict("path", f"{path} exists already", "Name a new file or an empty folder")
+    if agent is not None and form != "markdown" and path.suffix.lower() not in (".csv", ".parquet"):
+        raise Invalid("agent", "an export of everything holds every agent", "Name a .csv, .parquet or .md file, or leave it out")
+    agents = [memory.agent(agent).agent] if agent is not None else memory.agents()
     make_private_folder(path.parent)
     counts: dict[str, int] = {}
     if form == "jsonl":
@@ -68,18 +75,18 @@ def export_store(memory: Memory, path: Path, form: str) -> dict[str, int]:
                 out.write(canonical_plain({"table": table, **row}) + "\n")
         return counts
     if form == "markdown":
-        return _markdown(memory, path)
+        return _markdown(memory, agents, path)
     write = _write_csv if form == "csv" else _parquet_writer()
     trade_columns = ["agent", *(field for field in TRADE_FIELDS if field != "agent")]
     if path.suffix.lower() == f".{form}":
-        trades = list(_trades(memory))
+        trades = list(_trades(memory, agents))
         write(path, trade_columns, trades)
         return {"trades": len(trades)}
     make_private_folder(path)
     by_table: dict[str, list[dict[str, Any]]] = {table: [] for table in EXPORTED_TABLES}
     for table, row in _rows(memory):
         by_table[table].append(row)
-    by_table["trades"] = list(_trades(memory))
+    by_table["trades"] = list(_trades(memory, agents))
     for table, rows in by_table.items():
         columns = trade_columns if table == "trades" else list(COLUMNS[table])
         write(path / f"{table}.{form}", columns, rows)
@@ -96,8 +103,8 @@ def _rows(memory: Memory) -> Rows:
                     yield table, row
 
 
-def _trades(memory: Memory) -> Iterator[dict[str, Any]]:
-    for agent in memory.agents():
+def _trades(memory: Memory, agents: Iterable[Agent]) -> Iterator[dict[str, Any]]:
+    for agent in agents:
         for trade in sorted(memory.agent(agent.id).ledger.trades(newest=False), key=entry_order):
             row = trade_json(trade)
             yield {k: ";".join(v) if isinstance(v, list) else v for k, v in row.items()}
@@ -157,13 +164,13 @@ _OTHER: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _markdown(memory: Memory, path: Path) -> dict[str, int]:
+def _markdown(memory: Memory, agents: Iterable[Agent], path: Path) -> dict[str, int]:
     columns = ("entry_at", "exit_at", "symbol", "side", "qty_entered", "entry_price", "exit_price", "net_pnl_usd", "pnl_r",
                "quality", "entry_reason", "exit_reason")  # fmt: skip
     lines = ["# Trades", ""]
     count = 0
-    for agent in memory.agents():
-        rows = [row for row in _trades(memory) if row["agent"] == agent.id]
+    for agent in agents:
+        rows = list(_trades(memory, [agent]))
         count += len(rows)
         lines += [f"## {agent.id} ({agent.mode}, {agent.settings.currency}, n = {len(rows)}, times in UTC)", ""]
         lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]

@@ -16,7 +16,7 @@ lessons_app = command_group("The lessons of an agent: what its closed trades tea
 
 
 def brief(
-    agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False,
+    agent: AgentName = None, db: Db = None, owner: Owner = None, as_json: Json = False,
     context: Annotated[str | None, typer.Option(metavar="NAME=VALUE,...", help=CONTEXT_HELP)] = None,
     symbol: Annotated[str | None, typer.Option(help="What the decision is about.")] = None,
     strategy: Annotated[str | None, typer.Option(help="Only memories of this strategy.")] = None,
@@ -53,7 +53,7 @@ def brief(
 def lessons_diff(
     earlier: Annotated[str | None, typer.Argument(help="A note; default: the one before the active note.")] = None,
     later: Annotated[str | None, typer.Argument(help="A note; default: the active note.")] = None,
-    agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False,
+    agent: AgentName = None, db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Compare two notes of lessons, lesson by lesson."""
     with reporting(as_json), open_store(db, owner) as memory:

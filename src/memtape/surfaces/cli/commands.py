@@ -43,6 +43,11 @@ NAMED = "named_"  # before the parameter of an argument that was given as an opt
 OWNER_HELP = "The owner of the data (default: MEMTAPE_OWNER, then 'local')."
 DB_HELP = "The store: a path, sqlite:///... or postgresql://... (default: MEMTAPE_DB, then ~/.memtape/memory.db)."
 COLUMNS_HELP = "Only these columns of the tables: a,b,c."
+# Tables beside the answer that can be long: beliefs about each of twenty strategies.
+SUPPORTING_TABLES: Mapping[str, tuple[str, ...]] = {
+    "pre_trade_check": ("beliefs",), "get_trade_reflection": ("confirms", "contradicts"),
+    "recall_memories": ("beliefs", "near_misses", "worth_testing"),
+}  # fmt: skip
 FAILED_RESULTS = ("failed", "lost", "stopped")
 
 
@@ -165,7 +170,7 @@ def command(known: Operation, open_memory: OpenMemory, place: OperationCommand |
             data |= {field.name: _value(field, given[field.name]) for field in fields if field.name in given}
             with open_memory(db, owner) as memory:
                 done = perform_as_owner(memory, known, data)
-            answer(done, as_json, known.columns, wanted=columns)
+            answer(done, as_json, known.columns, wanted=columns, few=SUPPORTING_TABLES.get(known.name, ()))
             conclude(known, done, as_json)
 
     by_position = place.arguments if place is not None else ()
@@ -183,7 +188,10 @@ def command(known: Operation, open_memory: OpenMemory, place: OperationCommand |
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     name = place.path.rpartition(" ")[2] if place is not None else known.name
-    alone.command(name, cls=Command, help=in_words_of_commands(known.doc))(run)
+    # Typer takes them for optional, because --input may have them.
+    needed = frozenset(f"{each.name}_" for each in fields if each.required and each.name in by_position)
+    kind = type("OperationCommand", (Command,), {"required_arguments": needed})
+    alone.command(name, cls=kind, help=in_words_of_commands(known.doc))(run)
     return typer.main.get_command(alone)
 
 

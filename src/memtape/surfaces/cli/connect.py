@@ -30,7 +30,7 @@ def connect(
     write: Annotated[bool, typer.Option("--write", help="Write it into the program's settings; all else in them stays.")] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Take it out of the program's settings.")] = False,
     file: Annotated[Path | None, typer.Option("--file", help="Another settings file, like a project's .cursor/mcp.json.")] = None,
-    tools: Annotated[str, typer.Option("--tools", help="trader, coach or full.")] = "trader",
+    tools: Annotated[str, typer.Option("--tools", help="One of trader, coach, full.")] = "trader",
     name: Annotated[str, typer.Option("--name", help="The name of the server there; for a second agent.")] = SERVER_NAME,
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip

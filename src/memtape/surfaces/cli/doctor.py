@@ -35,7 +35,7 @@ def examine(db: str | None, *, quick: bool = False, on_slow: Callable[[int], Non
     def check(name: str, ok: bool, found: object, fix: str = "") -> None:
         checks.append({"check": name, "ok": ok, "found": str(found)})
         if not ok:
-            problems.append(f"{name}: {found}. {fix}".strip())
+            problems.append(f"{name}: {str(found).rstrip('.')}. {fix}".strip())
 
     check("python", sys.version_info >= (3, 11), ".".join(map(str, sys.version_info[:3])), "memtape needs 3.11 or newer")
     where = store_address(db)

@@ -20,16 +20,16 @@ Judged = Annotated[
     str | None, typer.Option("--slot", help="sqlite_fts or hybrid_embeddings; default with --embedder: the second.")
 ]
 EmbedderName = Annotated[
-    str | None, typer.Option("--embedder", help="static, minilm or remote; default: MEMTAPE_EMBEDDER, or static.")
+    str | None, typer.Option("--embedder", help="One of static, minilm, remote; default: MEMTAPE_EMBEDDER, or static.")
 ]
-Fused = Annotated[str, typer.Option("--fusion", help="weighted or reciprocal.")]
+Fused = Annotated[str, typer.Option("--fusion", help="One of weighted, reciprocal.")]
 Baselines = Annotated[bool, typer.Option("--baseline", help="Also rank the same passages by FTS5 alone and by BM25 alone.")]
 
 
 @docs_app.command("index", cls=Command)
 def index(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder.")],
-    agent: AgentName = "main",
+    agent: AgentName = None,
     shared: Annotated[bool, typer.Option("--shared", help="Share it with all agents: playbooks, runbooks.")] = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Read every file again.")] = False,
     db: Db = None, owner: Owner = None, as_json: Json = False,
@@ -42,7 +42,7 @@ def index(
 
 @docs_app.command("reindex", cls=Command)
 def reindex(
-    agent: AgentName = "main",
+    agent: AgentName = None,
     shared: Annotated[bool, typer.Option("--shared", help="The documents that all agents share.")] = False,
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -52,14 +52,15 @@ def reindex(
 
 
 @docs_app.command("watch", cls=Command)
-def watch(agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
+def watch(agent: AgentName = None, db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
     """Sync an agent's index with its files until ctrl-C. `memtape serve` does this for all agents."""
     with reporting(as_json), open_store(db, owner) as memory:
         from threading import Event
 
+        from memtape.core.skills import DEFAULT_AGENT
         from memtape.workers.documents import syncing_documents
 
-        memory.agent(agent)
+        agent = memory.agent(agent or DEFAULT_AGENT).agent.id
         say(f"Syncing the documents of {agent}. Stop with ctrl-C.")
         try:
             with syncing_documents(memory, sync_minutes(), agents=[agent], on_sync=lambda sync: _print_sync(sync, as_json)):
@@ -96,7 +97,7 @@ def sync_minutes() -> float:
 @docs_app.command("search", cls=Command)
 def search(
     query: Annotated[str, typer.Argument(help="Words, a ticker, a rule id, an error code or a quoted phrase.")],
-    agent: AgentName = "main", slot: SlotName = None, fusion: Fused = "weighted",
+    agent: AgentName = None, slot: SlotName = None, fusion: Fused = "weighted",
     limit: Annotated[int, typer.Option(help="How many passages.")] = 10,
     path: Annotated[str | None, typer.Option(help="Only this file or folder, or a pattern with *.")] = None,
     since: Annotated[str | None, typer.Option(help="Only documents from then on: ISO time with zone.")] = None,
@@ -110,7 +111,7 @@ def search(
     """Search an agent's documents."""
     with reporting(as_json), open_store(db, owner) as memory:
         chosen = {"slot": slot, "path": path, "since": since, "until": until, "types": types, "half_life_days": half_life_days}
-        question = {"agent": agent, "query": query, "limit": limit, "fusion": fusion}
+        question: dict[str, Any] = {"agent": agent, "query": query, "limit": limit, "fusion": fusion}
         question |= {name: value for name, value in chosen.items() if value}
         print_operation(memory, "search_documents", question, as_json, columns)
 

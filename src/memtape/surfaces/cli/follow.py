@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 AccountAddress = Annotated[str, typer.Option(help="The account: 0x and 40 hex digits. It is only read, so no key is needed.")]
-SourceName = Annotated[str, typer.Option(help="hyperliquid.")]
+SourceName = Annotated[str, typer.Option(help="Where the account is: hyperliquid.")]
 VenueUrl = Annotated[str | None, typer.Option(help="Another address of the venue.")]
 CoinNames = Annotated[str | None, typer.Option(help="Coins whose bars are recorded before the first trade: A,B,C.")]
 CoinRates = Annotated[
@@ -27,7 +27,7 @@ CoinRates = Annotated[
 
 
 def follow(
-    address: AccountAddress, agent: AgentName = "main", source: SourceName = "hyperliquid", url: VenueUrl = None,
+    address: AccountAddress, agent: AgentName = None, source: SourceName = "hyperliquid", url: VenueUrl = None,
     coins: CoinNames = None, rates: CoinRates = None,
     every: Annotated[float, typer.Option(help="Seconds between two reads; at least 1.")] = 10.0,
     db: Db = None, owner: Owner = None, as_json: Json = False,
@@ -42,6 +42,7 @@ def follow(
         from memtape.workers.schedule import running_schedule
 
         account = _Account(memory, agent, address, source, url, coins, rates, as_json, once=False)
+        agent = account.handle.agent.id
         say(f"Following {address}\nfor {agent}, every {every:g} s. Stop with ctrl-C.")
         try:
             with running_schedule(memory), fetching_decision_bars(memory, agents={agent}):
@@ -51,7 +52,7 @@ def follow(
 
 
 def sync(
-    address: AccountAddress, agent: AgentName = "main", source: SourceName = "hyperliquid", url: VenueUrl = None,
+    address: AccountAddress, agent: AgentName = None, source: SourceName = "hyperliquid", url: VenueUrl = None,
     coins: CoinNames = None, rates: CoinRates = None, db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Read a live account once: record its fills, funding, cash flows, positions and bars since the last read."""
@@ -66,10 +67,11 @@ class _Account:
     """An account at its venue, and what is printed about each read of it."""
 
     def __init__(
-        self, memory: Memory, agent: str, address: str, source: str, url: str | None, coins: str | None, rates: str | None,
+        self, memory: Memory, agent: str | None, address: str, source: str, url: str | None, coins: str | None, rates: str | None,
         as_json: bool, *, once: bool,
     ) -> None:  # fmt: skip
         from memtape.brokers.live import MAINNET, Hyperliquid
+        from memtape.core.skills import DEFAULT_AGENT
         from memtape.engine.account_polls import FollowedVenue, rate_unknown_fees
         from memtape.errors import Invalid
 
@@ -78,7 +80,7 @@ class _Account:
         listed, given = [coin.strip() for coin in (coins or "").split(",") if coin.strip()], read_rates(rates or "")
         self.venue = Hyperliquid(address, url or MAINNET, coins=listed, rates=given)
         # It is stated once the venue has answered: then the bars of the agent's decisions are read there.
-        self.handle, self._followed = memory.agent(agent), FollowedVenue(source, url or MAINNET)
+        self.handle, self._followed = memory.agent(agent or DEFAULT_AGENT), FollowedVenue(source, url or MAINNET)
         self._as_json, self._once, self._said = as_json, once, set[str]()
         if (n := rate_unknown_fees(self.handle, given)) and not as_json:
             say(f"{n} fee{'s' if n > 1 else ''} without a rate until now {'are' if n > 1 else 'is'} counted.")

@@ -6,6 +6,7 @@ Help is plain text that fits 80 columns. Nothing in it is cut off: a long line g
 from __future__ import annotations
 
 import inspect
+import re
 import shutil
 import sys
 import textwrap
@@ -18,6 +19,7 @@ from typing import Any
 import typer
 import typer.main
 from typer._click.exceptions import MissingParameter, NoArgsIsHelpError, UsageError
+from typer._coercion import build_runtime_param
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo
 
@@ -28,19 +30,101 @@ _running: ContextVar[typer.Context | None] = ContextVar("running", default=None)
 
 
 class Command(TyperCommand):
-    """A command that is known while it runs. A missing argument is reported with what belongs there."""
+    """A command that is known while it runs. A missing argument is reported with what belongs there.
+
+    All commands have one style of help, whether they are written by hand or made from an operation.
+    """
+
+    required_arguments: frozenset[str] = frozenset()  # those that typer cannot know, because --input can have them too
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        arguments = [param for param in self.get_params(ctx) if param.param_type_name == "argument"]
+        return ["[OPTIONS]", *(self._argument_form(param) for param in arguments)]
+
+    def _argument_form(self, param: Any) -> str:
+        return str(_argument_name(param) if self._is_required(param) else f"[{_argument_name(param)}]")
+
+    def _is_required(self, param: Any) -> bool:
+        return bool(param.required) or param.name in self.required_arguments
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        records: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
+        for param in self.get_params(ctx):
+            if (record := param.get_help_record(ctx)) is not None:
+                form = _argument_name(param) if param.param_type_name == "argument" else _option_form(record[0])
+                records[param.param_type_name].append((form, help_sentence(record[1] or "")))
+        for title, rows in (("Arguments", records["argument"]), ("Options", records["option"])):
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for param in self.params:
+            _coerce_only_what_is_given(param)
         try:
             return super().parse_args(ctx, args)
         except MissingParameter as missing:
             param: Any = missing.param
-            name = param.opts[0] if param is not None and param.opts else "an argument"
+            is_argument = param is not None and param.param_type_name == "argument"
+            name = _argument_name(param) if is_argument else param.opts[0] if param is not None and param.opts else "an argument"
             raise UsageError(f"{name} is missing: {getattr(param, 'help', '') or 'it is required'}", ctx) from None
 
     def invoke(self, ctx: Any) -> Any:
         _running.set(ctx)
         return super().invoke(ctx)
+
+
+class _CoercionWhenGiven:
+    """Typer's coercion of one parameter, made when there is a value to coerce: making it for thirty options takes long."""
+
+    def __init__(self, descriptor: Any) -> None:
+        self._descriptor = descriptor
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        if isinstance(value, str) and self._descriptor.annotation is str:
+            return value
+        return build_runtime_param(self._descriptor).coerce(value, param=param, ctx=ctx)
+
+
+def _coerce_only_what_is_given(param: Any) -> None:
+    if getattr(param, "_runtime_param", param) is None:
+        param._runtime_param = _CoercionWhenGiven(param.type_descriptor)
+
+
+# What typer calls the type of a value, and what every command calls it.
+_FORMS = {"str": "TEXT", "path": "PATH", "int": "INTEGER", "int range": "INTEGER", "float": "NUMBER", "float range": "NUMBER"}
+_TYPE = re.compile(r"<(?:list\[)?([a-z ]+)\]?>")
+_NOTES = re.compile(r"\s*\[([^\[\]]*)\]$")
+# A word that is a value of the program and not of English: `sqlite_fts`, `field=column`, `scratch:`.
+_VALUE = re.compile(r"\S*[_=:|.`*]|--|\d")
+
+
+def _argument_name(param: Any) -> str:
+    return str(param.metavar or param.name.rstrip("_").upper())
+
+
+def _option_form(form: str) -> str:
+    return _TYPE.sub(lambda found: _FORMS.get(found[1], found[1].upper()), form)
+
+
+def help_sentence(text: str) -> str:
+    """The help of an option as a sentence: a capital, a full stop, and notes such as its default in brackets at its end.
+
+    >>> help_sentence("Fee in basis points.  [default: 5]"), help_sentence("only this symbol (required)")
+    ('Fee in basis points (default: 5).', 'Only this symbol (required).')
+    >>> help_sentence("sqlite_fts or hybrid_embeddings"), help_sentence("")
+    ('sqlite_fts or hybrid_embeddings.', '')
+    """
+    notes = _NOTES.search(text.replace("x>=", "at least "))
+    text = _NOTES.sub("", text)
+    if not text:
+        return f"({notes[1]})" if notes else ""
+    text = text.rstrip().removesuffix(".") + (f" ({notes[1]})" if notes else "")
+    first = text.partition(" ")[0]
+    text = text if _VALUE.match(first) and first != "default:" else text[0].upper() + text[1:]
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 class DeferredCommand(Command):
@@ -86,6 +170,8 @@ class Group(TyperGroup):
     """A group of commands. One with a command `list` calls it when no command is named."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for param in self.params:
+            _coerce_only_what_is_given(param)
         _running.set(None)
         if self._has_default() and (not args or (args[0].startswith("-") and args[0] != "--help")):
             args = [DEFAULT_VERB, *args]

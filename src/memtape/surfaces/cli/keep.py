@@ -13,7 +13,7 @@ from memtape.store.private_files import open_private
 from memtape.surfaces.cli import printing
 from memtape.surfaces.cli.options import Db, Json, Owner, open_store
 from memtape.surfaces.cli.printing import answer, print_sentence, reporting
-from memtape.surfaces.cli.sentences import rebuild_sentence, verify_sentence
+from memtape.surfaces.cli.sentences import rebuild_sentence, restore_sentence, verify_sentence
 
 
 def verify(
@@ -59,7 +59,7 @@ def _audit(found: Any) -> dict[str, Any]:
             "shredded_since": found.shredded_since, "deletions": found.deletions}  # fmt: skip
 
 
-def print_audit(found: dict[str, Any], as_json: bool, sentence: Callable[[Mapping[str, Any]], str]) -> None:
+def print_audit(found: Mapping[str, Any], as_json: bool, sentence: Callable[[Mapping[str, Any]], str]) -> None:
     """Print what was proved, and one sentence. The digests of tables are for programs: a terminal shows the rest."""
     for_people = printing.on_terminal() and not as_json
     answer({name: value for name, value in found.items() if name != "digests" or not for_people}, as_json)
@@ -90,12 +90,13 @@ def restore(
     with reporting(as_json):
         from memtape.surfaces.cli.restore import restore_from
 
-        answer(restore_from(path, db, owner), as_json)
+        print_audit(restore_from(path, db, owner), as_json, restore_sentence)
 
 
 def export(
     path: Annotated[Path, typer.Argument(help="A new file (.jsonl, .csv, .parquet, .md), or a folder with --format.")],
-    form: Annotated[str | None, typer.Option("--format", help="jsonl, csv, parquet or markdown; default: the ending.")] = None,
+    form: Annotated[str | None, typer.Option("--format", help="As jsonl, csv, parquet or markdown; default: its ending.")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", help="Only its trades: a .csv, .parquet or .md file.")] = None,
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Export everything; the ending of the file is the format.
@@ -107,7 +108,7 @@ def export(
         from memtape.engine.proof.transfer import export_format, export_store
 
         chosen = export_format(path, form)
-        answer({"path": str(path.absolute()), "format": chosen, "rows": export_store(memory, path, chosen)}, as_json)
+        answer({"path": str(path.absolute()), "format": chosen, "rows": export_store(memory, path, chosen, agent)}, as_json)
 
 
 def migrate(db: Db = None, as_json: Json = False) -> None:

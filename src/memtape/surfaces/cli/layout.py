@@ -54,7 +54,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "Run": {
         "sim": "Simulate a strategy or a model on your bars.",
         "validate": "Say whether memory would have helped the sizes of a history.",
-        "trial": "Run a decision maker with and without memory, and with a placebo.",
+        "trial": "Compare a decision maker with memory, without it, and a placebo.",
         "follow": "Follow a live account until you stop it.",
         "sync": "Read a live account once.",
         "serve": "Serve the pages, HTTP and MCP on this machine.",

@@ -25,7 +25,7 @@ from memtape.surfaces.cli.follow import follow, sync
 from memtape.surfaces.cli.groups import Command, command_group, deferred_commands, root_group
 from memtape.surfaces.cli.keep import backup, export, migrate, rebuild, restore, verify
 from memtape.surfaces.cli.layout import PANELS, nearest_commands
-from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store, progress, say
+from memtape.surfaces.cli.options import Db, Json, Owner, open_store, progress, say
 from memtape.surfaces.cli.printing import answer, print_sentence, reporting
 from memtape.surfaces.cli.sentences import simulation_sentence
 from memtape.surfaces.cli.serving import demo, mcp, serve
@@ -62,8 +62,8 @@ def memtape(
 @app.command(cls=Command, short_help=LINES["sim"])
 def sim(
     bars: Annotated[Path, typer.Option("--bars", help="CSV: time, open, high, low, close, volume; symbol optional.")],
-    strategy: Annotated[str, typer.Option(help="breakout, mean_reversion, or a model: anthropic/NAME.")] = "breakout",
-    agent: AgentName = "sim",
+    strategy: Annotated[str, typer.Option(help="One of breakout, mean_reversion, or a model: anthropic/NAME.")] = "breakout",
+    agent: Annotated[str, typer.Option(help="The agent; it is created.")] = "sim",
     skill: Annotated[str | None, typer.Option(help="An existing skill; without it one is created for the strategy.")] = None,
     symbol: Annotated[str | None, typer.Option(help="Symbol of a file without one.")] = None,
     fee_bps: Annotated[str, typer.Option(help="Fee in basis points.")] = "5",

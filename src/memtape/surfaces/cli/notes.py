@@ -16,8 +16,8 @@ NoteText = Annotated[str, typer.Option("--note", help="A note for the record.")]
 
 
 def proposals(
-    agent: AgentName = "main",
-    status: Annotated[str | None, typer.Option(help="proposed, accepted or rejected; default: all.")] = None,
+    agent: AgentName = None,
+    status: Annotated[str | None, typer.Option(help="Only those proposed, accepted or rejected; default: all.")] = None,
     limit: Annotated[int, typer.Option(help="How many, newest first.")] = 50,
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -31,7 +31,7 @@ def proposals(
 
 def accept(
     proposal_id: ProposalId,
-    agent: AgentName = "main",
+    agent: AgentName = None,
     note: NoteText = "",
     db: Db = None,
     owner: Owner = None,
@@ -43,7 +43,7 @@ def accept(
 
 def reject(
     proposal_id: ProposalId,
-    agent: AgentName = "main",
+    agent: AgentName = None,
     note: NoteText = "",
     db: Db = None,
     owner: Owner = None,
@@ -53,7 +53,7 @@ def reject(
     _decide_proposal("reject_proposal", proposal_id, agent, note, db, owner, as_json)
 
 
-def _decide_proposal(name: str, id: str, agent: str, note: str, db: str | None, owner: str | None, as_json: bool) -> None:
+def _decide_proposal(name: str, id: str, agent: str | None, note: str, db: str | None, owner: str | None, as_json: bool) -> None:
     found = _answer_of(name, {"agent": agent, "proposal_id": id, "note": note}, db, owner, as_json)
     if found is not None:
         shown = ("id", "path", "status", "applied", "note", "duplicate", "index_problem")

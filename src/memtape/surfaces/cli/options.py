@@ -18,7 +18,8 @@ Db = Annotated[str | None, typer.Option("--db", metavar="STORE", help=DB_HELP)]
 Owner = Annotated[str | None, typer.Option("--owner", help=OWNER_HELP)]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 ColumnNames = Annotated[str | None, typer.Option("--columns", metavar="A,B", help=COLUMNS_HELP)]
-AgentName = Annotated[str, typer.Option("--agent", help="The agent.")]
+# None, so that a write that names no agent is told from one that names "main": the first is refused where there are others.
+AgentName = Annotated[str | None, typer.Option("--agent", help="The agent; default: 'main'.")]
 
 
 def open_store(db: str | None, owner: str | None = None) -> Memory:

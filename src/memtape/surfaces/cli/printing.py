@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, TextIO
@@ -19,6 +19,7 @@ from memtape.surfaces.translate import EVERY_TABLE, Columns, error_report, json_
 
 INDENT = "  "
 MAX_GROUPS = 24  # rows of a table of groups: all hours of a day, and not the thousand symbols that an account may have traded
+MAX_SUPPORTING = 5  # rows of a table that only supports an answer
 MAX_JOINED = 10  # values of an object that stand on one line
 QUIET_WHEN_EMPTY = ("notes", "problems", "warnings")  # lists of which one only says something if there is something
 
@@ -56,10 +57,14 @@ def _on_lines(text: str, indent: str, stream: TextIO) -> list[str]:
     return _wrapped(text, terminal_width(), "", indent) if stream.isatty() else [text]
 
 
-def answer(data: Mapping[str, Any], as_json: bool = False, columns: Columns | None = None, *, wanted: str | None = None) -> None:
+def answer(
+    data: Mapping[str, Any], as_json: bool = False, columns: Columns | None = None, *, wanted: str | None = None,
+    few: Collection[str] = (),
+) -> None:  # fmt: skip
     """Print a result: as JSON, as tables of chosen columns on a terminal, or plain and complete into a pipe.
 
-    `wanted` is the value of --columns: the columns of every table, wherever it is printed.
+    `wanted` is the value of --columns: the columns of every table, wherever it is printed. Of the tables named in `few`, which
+    support the answer but are not the answer, a terminal shows the first rows.
     """
     if as_json:
         # Bytes are UTF-8, whatever the console is set to.
@@ -68,7 +73,7 @@ def answer(data: Mapping[str, Any], as_json: bool = False, columns: Columns | No
     if wanted is not None:
         columns = {EVERY_TABLE: wanted_columns(data, wanted)}
     if on_terminal():
-        lines = _terminal_lines(summary(data, columns or {}), terminal_width())
+        lines = _terminal_lines(summary(data, columns or {}), terminal_width(), few=few)
     else:
         lines = _plain_lines(summary(data, columns or {}) if wanted is not None else data)
     typer.echo("\n".join(lines).encode())
@@ -172,7 +177,7 @@ def _is_list_of_lines(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(each, str) for each in value) and " " in "".join(value)
 
 
-def _terminal_lines(data: Mapping[str, Any], width: int, indent: str = "") -> Iterator[str]:
+def _terminal_lines(data: Mapping[str, Any], width: int, indent: str = "", few: Collection[str] = ()) -> Iterator[str]:
     """What there is to read, none of the lines wider than the terminal."""
     for name, value in data.items():
         if value is None or value in ("", {}, [None, None]) or (value == [] and (indent or name in QUIET_WHEN_EMPTY)):
@@ -180,7 +185,7 @@ def _terminal_lines(data: Mapping[str, Any], width: int, indent: str = "") -> It
         if isinstance(value, Mapping):
             yield from _object_lines(name, value, width, indent)
         elif is_table(value):
-            rows = value[:MAX_GROUPS] if name.startswith("by_") else value
+            rows = value[:MAX_GROUPS] if name.startswith("by_") else value[:MAX_SUPPORTING] if name in few else value
             yield f"{indent}{name}:"
             yield from (f"{indent}{line}" for line in table_lines(rows, width=width - len(indent)))
             if len(rows) < len(value):

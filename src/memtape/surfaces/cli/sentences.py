@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from math import prod
 from typing import Any
 
 ENOUGH_TRADES = 10  # effective sample from which an answer also suggests a size
@@ -15,7 +16,8 @@ def concluding_sentence(operation: str, done: Mapping[str, Any]) -> str:
     """The last sentence of a command that calls an operation, or "" if it has none."""
     if operation == "get_trades":
         return next_page_sentence(done, sys.argv[1:])
-    return recall_sentence(done) if operation == "recall_memories" else ""
+    sentence = _SENTENCES.get(operation)
+    return sentence(done) if sentence is not None else ""
 
 
 def next_page_sentence(done: Mapping[str, Any], typed: Sequence[str]) -> str:
@@ -31,6 +33,41 @@ def next_page_sentence(done: Mapping[str, Any], typed: Sequence[str]) -> str:
         return ""
     words = [word for before, word in zip(("", *typed), typed, strict=False) if "--cursor" not in (before, word)]
     return f"More: memtape {shlex.join(word for word in words if not word.startswith('--cursor='))} --cursor {cursor}"
+
+
+def check_sentence(done: Mapping[str, Any]) -> str:
+    """What a check of an order came to, and the first reason for it.
+
+    >>> state, evidence = {"weighs": "caution", "text": "9 trades in a row without a win"}, {"weighs": "clear", "text": "..."}
+    >>> check_sentence({"verdict": "caution", "reasons": [state, state, evidence]})
+    'In short: caution: 9 trades in a row without a win; 1 more reason above.'
+    >>> check_sentence({"verdict": "clear", "reasons": [evidence]})
+    'In short: clear: nothing that memory knows speaks against this order.'
+    """
+    if done["verdict"] == "clear":
+        return "In short: clear: nothing that memory knows speaks against this order."
+    reasons = [reason["text"].rstrip(".") for reason in done["reasons"] if reason["weighs"] == done["verdict"]]
+    more = len(reasons) - 1
+    others = f"; {more} more reason{'' if more == 1 else 's'} above" if more else ""
+    return f"In short: {done['verdict']}: {reasons[0]}{others}."
+
+
+# The factors of a score, as people call them.
+_FACTORS = {"Q": "outcome", "Sim": "similarity", "Rec": "recency", "Conf": "confidence", "Aff": "affect"}
+
+
+def score_sentence(done: Mapping[str, Any]) -> str:
+    """Why a memory has its score: the factors whose product it is.
+
+    >>> ours = [{"factor": name, "form": "ours", "value": 0.5} for name in ("Q", "Sim", "Rec", "Conf", "Aff")]
+    >>> print(score_sentence({"forms": ours}))
+    In short: score 0.031 = outcome 0.50 x similarity 0.50 x recency 0.50 x confidence 0.50 x affect 0.50 ("ours" above).
+    """
+    ours = {form["factor"]: form["value"] for form in done["forms"] if form["form"] == "ours" and form["value"] is not None}
+    if not _FACTORS.keys() <= ours.keys():
+        return "In short: this memory has no score, because it has no outcome in R."
+    product = " x ".join(f"{word} {ours[name]:.2f}" for name, word in _FACTORS.items())
+    return f'In short: score {prod(ours[name] for name in _FACTORS):.2g} = {product} ("ours" above).'
 
 
 def simulation_sentence(found: Mapping[str, Any], agent: str) -> str:
@@ -83,6 +120,11 @@ def _warned(n: int, start: str = " ") -> str:
     return f"{start}{n} warning{'' if n == 1 else 's'}{'.' if start == ' ' else ''}" if n else ""
 
 
+_SENTENCES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "recall_memories": recall_sentence, "pre_trade_check": check_sentence, "explain_memory": score_sentence,
+}  # fmt: skip
+
+
 def verify_sentence(found: Mapping[str, Any]) -> str:
     """What a verification found.
 
@@ -109,6 +151,16 @@ def rebuild_sentence(found: Mapping[str, Any]) -> str:
     if not found["ok"]:
         return verify_sentence(found)
     return f"Every table was made again from the {found['log_rows']:,} row{'' if found['log_rows'] == 1 else 's'} of the log."
+
+
+def restore_sentence(found: Mapping[str, Any]) -> str:
+    """What a restore did.
+
+    >>> restore_sentence({"ok": True, "log_rows": 1, "db": "sqlite:////data/desk.db"})
+    'The store is whole: its 1 row of the log and every table made from them agree.'
+    """
+    rows = f"{found['log_rows']:,} row{'' if found['log_rows'] == 1 else 's'}"
+    return f"The store is whole: its {rows} of the log and every table made from them agree."
 
 
 def doctor_sentence(found: Mapping[str, Any]) -> str:

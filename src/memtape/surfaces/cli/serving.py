@@ -112,7 +112,7 @@ def _greeting(at: str, url: str, agent: str | None, demo: bool) -> str:
 def mcp(
     db: Db = None, owner: Owner = None,
     agent: Annotated[str | None, typer.Option(help="The agent of the tools: no other can be reached. Default: main.")] = None,
-    tools: Annotated[str, typer.Option("--tools", "--profile", help="trader, coach or full.")] = "trader",
+    tools: Annotated[str, typer.Option("--tools", "--profile", help="One of trader, coach, full.")] = "trader",
     any_agent: Annotated[bool, typer.Option("--any-agent", help="Let the model reach every agent.")] = False,
     reports: Annotated[str | None, typer.Option(help="'operator': let the model report fills, bars, equity.")] = None,
 ) -> None:  # fmt: skip

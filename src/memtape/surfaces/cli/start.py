@@ -48,7 +48,7 @@ def doctor(
 
 def preview_or_import(
     file: Annotated[Path, typer.Argument(help="CSV or JSONL of trades, fills, decisions, equity or positions; tradememory .db.")],
-    agent: AgentName = "main",
+    agent: AgentName = None,
     kind: Annotated[str | None, typer.Option(help=f"What it holds: {', '.join(FILE_KINDS)}; default: detected.")] = None,
     form: Annotated[str | None, typer.Option("--format", help=f"One of {', '.join(format_names())}; default: detected.")] = None,
     mapping: Annotated[list[str] | None, typer.Option("--map", help="field=column, to correct the detected mapping.")] = None,
@@ -64,6 +64,7 @@ def preview_or_import(
 ) -> None:  # fmt: skip
     """Preview a file of trades, fills, decisions, equity or positions; --commit imports it. Imports are idempotent."""
     with reporting(as_json), open_store(db, owner) as memory:
+        from memtape.core.skills import DEFAULT_AGENT
         from memtape.surfaces.cli.imports import import_sentence, import_text, option_pairs, run_import
 
         with progress("import") as report:
@@ -74,14 +75,14 @@ def preview_or_import(
             )  # fmt: skip
         answer(found if as_json else import_text(found), as_json)
         if commit and not as_json:
-            print_sentence(import_sentence(found, file.name, agent))
+            print_sentence(import_sentence(found, file.name, agent or DEFAULT_AGENT))
         if not commit and not as_json:
             say("This is a preview; nothing was written. Add --commit to import.")
 
 
 @imports_app.command("list", cls=Command)
 def imports_list(
-    agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False, columns: ColumnNames = None
+    agent: AgentName = None, db: Db = None, owner: Owner = None, as_json: Json = False, columns: ColumnNames = None
 ) -> None:
     """List the imports of an agent, oldest first."""
     with reporting(as_json), open_store(db, owner) as memory:
@@ -91,7 +92,7 @@ def imports_list(
 @imports_app.command("undo", cls=Command)
 def imports_undo(
     batch: Annotated[str | None, typer.Argument(help="From: memtape imports list. The only import needs none.")] = None,
-    agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False,
+    agent: AgentName = None, db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Undo an import, and say what was taken back."""
     with reporting(as_json), open_store(db, owner) as memory:
