@@ -20,10 +20,14 @@ def near_names(asked: str, known: Iterable[str]) -> list[str]:
 
     >>> near_names("Gold", ["gold-swing", "silver"]), near_names("rangin", ["ranging", "volatile"])
     (['gold-swing'], ['ranging'])
+    >>> near_names("market_context", ["symbol", "context"])
+    ['context']
     """
     by_lower = {each.lower(): each for each in known}
     near = get_close_matches(asked.lower(), by_lower, n=MAX_NEAR, cutoff=NEAR_RATIO)
     near += [each for each in sorted(by_lower) if len(asked) >= 2 and each.startswith(asked.lower()) and each not in near]
+    # A field that other tools call by a longer name: `symbol_name` for `symbol`.
+    near += [each for each in by_lower if each in asked.lower().split("_") and each not in near]
     return [by_lower[each] for each in near[:MAX_NEAR]]
 
 

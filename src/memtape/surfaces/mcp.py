@@ -168,7 +168,9 @@ def build_server(
         except Unknown as error:
             if (denied := _denied(params.name, caller, operations)) is not None:
                 return _refused(str(denied), {PROBLEM_META: problem(denied)})
-            message = f"tool: there is no '{params.name}' in the tool set '{tools}'. {error.facts['fix']}"
+            elsewhere = any(params.name in (each.name, *each.aliases) for each in (operations or all_operations()).values())
+            fix = "The owner may start the server with --tools full" if elsewhere else error.facts["fix"]
+            message = f"tool: there is no '{params.name}' in the tool set '{tools}'. {fix}"
             raise MCPError(types.INVALID_PARAMS, message.strip()) from None
         work = partial(_call, memory, known, params.arguments or {}, caller_of(ctx))
         return await anyio.to_thread.run_sync(work, limiter=waiting_threads if known.waits else threads)

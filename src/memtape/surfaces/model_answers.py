@@ -40,6 +40,10 @@ LEFT_OUT: Mapping[str, frozenset[str]] = {
 }
 FIELDS = {"type": "array", "items": {"type": "string"}, "description": "columns to show"}
 DETAIL = {"type": "boolean", "description": "every row and column"}
+# Where an answer is no table, what `detail` adds to it.
+MORE: Mapping[str, str] = {
+    "get_brief": "also its segments, citations and digest", "get_document": "also more than 20,000 characters",
+}  # fmt: skip
 
 
 def answer_for_model(memory: Memory, known: Operation, data: object, caller: Caller) -> dict[str, Any]:
@@ -117,7 +121,7 @@ def answer_options(known: Operation) -> dict[str, Any]:
     in_tables = [name for name, chosen in known.columns.items() if chosen and name not in left_out]
     added: dict[str, Any] = {"fields": FIELDS} if in_tables else {}
     if known.columns or known.name in LEFT_OUT:
-        added |= {"detail": DETAIL}
+        added |= {"detail": DETAIL | {"description": MORE[known.name]} if known.name in MORE else DETAIL}
     return {name: schema for name, schema in added.items() if name not in own}
 
 
