@@ -65,6 +65,9 @@ def test_the_pages_render_in_a_browser_without_a_request_elsewhere(visit):
 
 
 def test_deleting_an_agent_says_what_confirm_must_be(client):
+    unknown = client.post("/v1/delete_agent", json={"id": "gold"})
+    assert unknown.status_code == 404 and "there is no agent 'gold'" in unknown.json()["detail"]
+    client.post("/v1/create_agent", json={"id": "gold"})
     problem = client.post("/v1/delete_agent", json={"id": "gold"}).json()
     assert problem["errors"] == [
         {"field": "confirm", "problem": "is missing",

@@ -59,8 +59,8 @@ class Command(TyperCommand):
                     formatter.write_dl(rows)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for param in self.params:
-            _coerce_only_what_is_given(param)
+        for each in self.params:
+            _coerce_only_what_is_given(each)
         try:
             return super().parse_args(ctx, args)
         except MissingParameter as missing:
