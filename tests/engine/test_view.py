@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from memtape.core.ledger.trade_page import SORT_FIELDS, TradePage
+from memtape.core.memory.outcome_units import signal_of
 from memtape.core.recall.evidence import rounded
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.view.at_head import ViewAtHead
@@ -70,6 +71,9 @@ QUESTIONS: dict[str, Callable[[View], Any]] = {
     "whether claims count": lambda view: view.claims_count,
     "episodes": lambda view: sorted(view.episodes(), key=lambda e: e.id),
     "each episode by its id": lambda view: [view.episode(e.id) for e in sorted(view.episodes(), key=lambda e: e.id)],
+    "the episodes of some signals": lambda view: sorted(
+        view.episodes_of_signals({signal_of(e) for e in sorted(view.episodes(), key=lambda e: e.id)[1::2]} | {("BTC", "long", 0)}), key=lambda e: e.id
+    ),
     "the latest five episodes": lambda view: [e.id for e in view.latest_episodes(5)],
     "the latest episodes of one symbol": lambda view: [e.id for e in view.latest_episodes(5, symbol="BTC")],
     "what an answer rests on": lambda view: view.basis(),
