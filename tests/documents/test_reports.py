@@ -9,6 +9,7 @@ import pytest
 
 import memtape
 from memtape.documents.reports import Report, compare_reports, parse_report
+from memtape.documents.text_files import read_document
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.registry import execute
 
@@ -61,6 +62,14 @@ def found(memory, **asked):
     return [row["path"] for row in execute(memory, "find_similar_reports", asked)["reports"]]
 
 
+def test_a_rate_in_percent_is_a_share_and_a_condition_that_takes_percent_for_a_share_is_refused(desk):
+    block = '{"strategy": "fade", "metrics": {"win_rate": 41, "max_drawdown": -18.5, "total_return": 4.6}}'
+    report = parse_report("reports/x.metrics.json", block)
+    assert report is not None and report.metrics == {"win_rate": 0.41, "max_drawdown": 0.185, "total_return": 4.6}
+    with pytest.raises(Invalid, match="win_rate is a share from 0 to 1, and 50 is none"):
+        found(desk, where=["win_rate > 50"])
+
+
 def test_conditions_are_exact_and_name_metrics_parameters_symbols_and_strategies(desk):
     assert found(desk, where=["win_rate > 0.5"]) == ["reports/b.md"]
     assert found(desk, where=["win_rate >= 50%"]) == ["reports/a.md", "reports/b.md", "reports/c.json"]
@@ -88,7 +97,7 @@ def test_a_page_that_mentions_metrics_is_no_report():
 
 
 # What each sample states. Those of backtesting.py, vectorbt and QuantStats were written by these packages on a random walk (the page of
-# QuantStats is shortened); that of freqtrade was written by hand, and no export of freqtrade was at hand to compare it with.
+# QuantStats is shortened); the archive of freqtrade by freqtrade from a list of made-up trades, its JSON by hand.
 STATED = {
     "backtesting_stats.txt": ("backtesting.py", "SmaCross", {"n1": 8}, 0.4444444, 0.1766718, "2021-05-14"),
     "backtesting_stats.csv": ("backtesting.py", "SmaCross", {"n1": 8, "n2": 30}, 0.4444444, 0.1766718, "2021-05-14"),
@@ -100,13 +109,16 @@ STATED = {
     "vectorbt_stats.txt": ("vectorbt", "", {}, 0.55555556, 0.08661217, "2024-08-22"),
     "run-7.csv": ("vectorbt", "", {}, 0.55555556, 0.08661217, "2024-08-22"),
     "freqtrade-backtest-result.json": ("freqtrade", "SampleStrategy", {"stoploss": -0.1}, 0.5121951, 0.0411, "2024-06-30"),
+    "freqtrade-backtest-result.zip": ("freqtrade", "MomoStrategy", {"stoploss": -0.1, "timeframe": "1h"}, 0.5609756, 0.0099496564, "2024-05-29"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [path.name for path in sorted(SAMPLES.iterdir())])
 def test_an_export_of_another_engine_is_read_as_it_is(name):
     engine, strategy, parameters, won, fall, last_day = STATED[name]
-    report = parse_report(f"reports/{name}", (SAMPLES / name).read_text(encoding="utf-8"))
+    text = read_document(SAMPLES, name)
+    assert text is not None
+    report = parse_report(f"reports/{name}", text)
     assert report is not None and (report.engine, report.strategy) == (engine, strategy)
     assert parameters.items() <= report.parameters.items()
     assert report.metrics.get("win_rate") == (None if won is None else pytest.approx(won, rel=1e-6))
@@ -121,7 +133,7 @@ def test_the_exports_of_all_engines_in_a_workspace_are_found_by_a_condition(tmp_
         (folder / sample.name).write_bytes(sample.read_bytes())
     with memtape.open(str(tmp_path / "desk.db")) as memory:
         memory.agent_for_writing("main").documents.add(tmp_path / "desk")
-        assert set(found(memory, where=["max_drawdown > 0"])) == {f"backtests/{name}" for name in STATED}
-        assert found(memory, where=["engine = freqtrade"]) == ["backtests/freqtrade-backtest-result.json"]
+        assert set(found(memory, where=["max_drawdown > 0"], limit=20)) == {f"backtests/{name}" for name in STATED}
+        assert found(memory, where=["engine = freqtrade"]) == [f"backtests/freqtrade-backtest-result.{ending}" for ending in ("json", "zip")]
         like = execute(memory, "find_similar_reports", {"path": "backtests/backtesting_stats.csv"})["reports"]
         assert like[0]["path"] == "backtests/backtesting_stats.json" and like[0]["alike_in"]["metrics"] == 1.0

@@ -273,3 +273,13 @@ def test_records_keep_their_lines_whatever_is_in_them(records):
 @given(st.text(st.characters(categories=["Lu", "Ll", "Lo", "So"]), min_size=1))
 def test_words_that_json_spells_in_escapes_are_read_as_words(words):
     assert words in document_text("runs/1.json", json.dumps({"say": f"first\n{words}\tlast"}).encode())
+
+
+@pytest.mark.parametrize("encoding, notes", [
+    ("gb18030", ["今天多单平仓", "滑点太大，不做", "螺纹钢主力合约涨停", "昨晚非农大幅超预期，空单在2301.5止盈", "周五必须空仓", "资金费率转负，平掉空头"]),
+    ("cp932", ["損切り", "ドル円", "注文は約定しませんでした", "東京時間は動かない"]), ("euc_jp", ["押し目買い失敗", "雇用統計の後に買い増し、すぐに損切り。"]),
+    ("euc_kr", ["손절", "환율이 급등해서 숏을 잡았다", "규칙 3: 하루 최대 손실 2%", "삼성전자 실적 발표 후 급락"]),
+    ("cp1252", ["Größe über", "S’il faut vendre… « oui »"]),
+])  # fmt: skip
+def test_a_short_note_is_read_in_the_encoding_in_which_it_was_written(encoding, notes):
+    assert [decode_text(note.encode(encoding)) for note in notes] == notes

@@ -16,7 +16,7 @@ from typing import Any
 
 from memtape.documents.cache import SHARED_SCOPE
 from memtape.documents.index import DocumentIndex
-from memtape.documents.report_exports import metric_name
+from memtape.documents.report_exports import SHARES, metric_name
 from memtape.documents.reports import METRICS_SUFFIX, Report, compare_reports, report_from_json
 from memtape.errors import Invalid, Unknown
 
@@ -65,7 +65,10 @@ def parse_filter(text: str) -> ReportFilter:
         if found[2] not in ("=", "==", "!="):
             raise Invalid("where", f"'{value}' is not a number", "Compare words with = or != only") from None
         return ReportFilter(name, found[2], value)
-    return ReportFilter(name, found[2], round(number / 100, 12) if value.endswith("%") else number)
+    number = round(number / 100, 12) if value.endswith("%") else number
+    if name in SHARES and number > 1:
+        raise Invalid("where", f"{name} is a share from 0 to 1, and {value} is none", f"Write {number / 100:g} or {number:g}%")
+    return ReportFilter(name, found[2], number)
 
 
 def similar_reports(

@@ -17,7 +17,7 @@ import codecs
 
 SAMPLE_BYTES = 65_536
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-_CANDIDATES = ("cp1252", "cp932", "gb18030", "euc_kr", "big5")
+_CANDIDATES = ("cp1252", "cp932", "euc_jp", "gb18030", "euc_kr", "big5")
 # The most frequent characters of Chinese and Japanese text, and those of markets.
 _FREQUENT = frozenset(
     "的一是不了在人有我他这中大来上个国和也子时道说出而要于就下得可你年生自会那后能对着事其里所去行过家十用发天如然作方成者多日都三小军二无"
@@ -26,6 +26,12 @@ _FREQUENT = frozenset(
     "這個來們說時過發對會國經價漲跌買賣後東車長門間電気見合分部新社員問題"
 )
 
+# The most frequent syllables of Korean text, and those of markets. What Korean makes of Chinese bytes is other syllables, and
+# ideographs among them, which Koreans hardly write any more.
+_FREQUENT_HANGUL = frozenset(
+    "이다는을가에고의하은지로도를한서사기그나어자아리인해대시일수정부상전보장주과있라제오여게들만스원조구비면였었으간적성동안모없세마공거됐경용금국"
+    "방실선신입유치산무위미출반요된중행소문재화관데음술년니할까습당청연매손절익률격차트코롱숏환달러너무았않것때후오늘내"
+)
 _MARKS_OF_ASIA = "，。、！？；：「」（）《》"
 
 
@@ -75,11 +81,16 @@ def _is_usual(sign: str) -> bool:
 def _likeness(text: str) -> float:
     """Returns how much the characters beyond ASCII are like real text: their mean, from -1 to 1."""
     points, count = 0.0, 0
+    is_korean = any("\uac00" <= sign <= "\ud7a3" for sign in text)
     for before, sign, after in zip(f" {text}", text, f"{text[1:]} ", strict=False):
         if sign < "\x80":
             continue
         count += 1
-        if "\u3041" <= sign <= "\u30fe" or "\uac00" <= sign <= "\ud7a3" or sign in _FREQUENT or sign in _MARKS_OF_ASIA:
+        if "\uac00" <= sign <= "\ud7a3":
+            points += 1 if sign in _FREQUENT_HANGUL else 0.4
+        elif is_korean and "\u4e00" <= sign <= "\u9fff":
+            points -= 1
+        elif "\u3041" <= sign <= "\u30fe" or sign in _FREQUENT or sign in _MARKS_OF_ASIA:
             points += 1
         elif "\u4e00" <= sign <= "\u9fff":
             points += 0.2

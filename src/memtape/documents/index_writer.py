@@ -23,7 +23,7 @@ from memtape.documents.text_files import NO_REPORT, NO_TRANSCRIPT
 from memtape.documents.vectors import stored_models
 
 _NEWLINE = re.compile(r"\r\n|\n|\r")
-METRICS_ONLY = (METRICS_SUFFIX, ".html", ".htm", ".csv", ".tsv")
+METRICS_ONLY = (METRICS_SUFFIX, ".html", ".htm", ".csv", ".tsv", ".zip")
 COMPUTED_TIER = 2  # of reports that memtape computed
 
 

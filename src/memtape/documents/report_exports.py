@@ -1,9 +1,10 @@
 """Exports of other engines, read as they are: backtesting.py, vectorbt, freqtrade and QuantStats.
 
-Those of backtesting.py, vectorbt and QuantStats were tried on exports of these packages, those of freqtrade on no real export.
+All were tried on files that these packages wrote (freqtrade: from a list of trades that was made up).
 
-The first two print or save a series of statistics, freqtrade a JSON of its own, QuantStats a table or a page of HTML. An export
-is recognised by its own words, and only if at least three metrics are found: a page that mentions a win rate is no report.
+The first two print or save a series of statistics, freqtrade a JSON in an archive (`report_archives`), QuantStats a table or a
+page of HTML. An export is recognised by its own words, and only if at least three metrics are found: a page that mentions a win
+rate is no report.
 
 >>> text = "Start   2020-01-01\\nReturn [%]   12.5\\nSharpe Ratio   1.1\\nMax. Drawdown [%]  -20.0\\n# Trades  31\\n"
 >>> export = read_export("stats.txt", text + "Win Rate [%]   41.5\\n_strategy    SmaCross(n1=10,n2=20)\\n")
@@ -40,6 +41,7 @@ _NAMES = {
     "net_pnl": ("net pnl of closed trades", "profit total abs"),
     "buy_and_hold": ("buy and hold return", "benchmark return", "buying and holding"),
 }  # fmt: skip
+SHARES = ("win_rate", "win_days", "exposure", "max_drawdown")  # metrics that are never above 1
 _BY_NAME = {name: metric for metric, names in _NAMES.items() for name in names}
 _STRATEGY = re.compile(r"([A-Za-z_]\w*)(?:\(([^)]*))?")
 _HTML_ROW = re.compile(r"<tr[^>]*>\s*<t[dh][^>]*>(.*?)</t[dh]>\s*<t[dh][^>]*>(.*?)</t[dh]>", re.DOTALL | re.IGNORECASE)
@@ -71,6 +73,16 @@ def metric_name(name: str) -> str | None:
     words = re.sub(r"\[[^\]]*\]|[^a-z& ]+", " ", name.lower().replace("_", " ")).replace("&", " and ")
     plain = " ".join(words.split())
     return plain.replace(" ", "_") if plain.replace(" ", "_") in _NAMES else _BY_NAME.get(plain)
+
+
+def as_share(metric: str, number: float) -> float:
+    """Returns a metric in its unit: a drawdown is positive, and a rate above 1 was given in percent, because none is above all.
+
+    >>> as_share("win_rate", 41.5), as_share("max_drawdown", -0.18), as_share("total_return", 4.6)
+    (0.415, 0.18, 4.6)
+    """
+    number = abs(number) if metric == "max_drawdown" else number
+    return _shift(number) if metric in SHARES and 1 < number <= 100 else number
 
 
 def number_in(text: str) -> float | None:

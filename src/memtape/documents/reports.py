@@ -28,7 +28,7 @@ from datetime import date
 from typing import Any
 
 from memtape.core.value_class import dataclass
-from memtape.documents.report_exports import metric_name, number_in, read_export
+from memtape.documents.report_exports import as_share, metric_name, number_in, read_export
 
 CAVEAT_START = "These are simulated trades"
 BLOCK_NAME, BLOCK_VERSION = "memtape_report", 1
@@ -94,7 +94,8 @@ def parse_report(path: str, text: str) -> Report | None:
         head, end, _ = text[4:].partition("\n---")
         if end and (block := _block(_front_matter(head))):
             return block
-    if path.endswith(".json"):
+    # Of an archive the text is the block of the report in it.
+    if path.endswith((".json", ".zip")):
         try:
             data = json.loads(text)
         except (ValueError, RecursionError):
@@ -130,7 +131,8 @@ def _block(data: Mapping[str, Any]) -> Report | None:
     for name, value in given.items():
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else number_in(str(value))
         if number is not None and math.isfinite(number):
-            metrics[metric_name(str(name)) or str(name)] = float(number)
+            known = metric_name(str(name)) or str(name)
+            metrics[known] = as_share(known, float(number))
     if not metrics:
         return None
     symbols = data.get("symbols", data.get("symbol", ()))

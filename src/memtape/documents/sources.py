@@ -34,7 +34,7 @@ from memtape.errors import Invalid
 TEXT_SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".txt", ".rst", ".log"})
 RECORD_SUFFIXES = frozenset({".jsonl", ".json", ".ndjson"})  # in folders of runs, decisions and reports, and transcripts
 # Indexed for their metrics only, in folders of reports and if their content is the report of an engine.
-STATISTICS_SUFFIXES = frozenset({".csv", ".tsv", ".html", ".htm"})
+STATISTICS_SUFFIXES = frozenset({".csv", ".tsv", ".html", ".htm", ".zip"})
 _STATISTICS = re.compile(r"stats|statistics|metrics|summary|tearsheet|report|quantstats|vectorbt|backtest")
 # Folders whose name begins with a dot are ignored too.
 IGNORED_FOLDERS = frozenset({

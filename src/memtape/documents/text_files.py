@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from memtape.documents.encodings import detect_encoding
+from memtape.documents.report_archives import ARCHIVE_SUFFIX, archived_report
 from memtape.documents.reports import parse_report
 from memtape.documents.sources import MAX_FILE_BYTES, RECORD_SUFFIXES, FileEntry, SkippedFile
 from memtape.documents.transcripts import is_transcript
 
 # Files with these problems are not read again until they look different.
 LASTING_PROBLEMS = NOT_TEXT, NO_TRANSCRIPT, NO_REPORT = (
-    "not text", "records that are no transcript", "tables or pages that are no report of a known engine",
+    "not text", "records that are no transcript", "tables, pages or archives that are no report of a known engine",
 )  # fmt: skip
 PART_CHARACTERS = 1_000_000
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -55,6 +56,9 @@ def read_text_file(entry: FileEntry) -> str | TextParts | SkippedFile:
             return SkippedFile(entry.path, "not a regular file")
         content = file.read(MAX_FILE_BYTES + 1)
     is_large = len(content) > MAX_FILE_BYTES
+    if entry.path.lower().endswith(ARCHIVE_SUFFIX):
+        block = None if is_large else archived_report(content)
+        return SkippedFile(entry.path, NO_REPORT) if block is None else block
     text = document_text(entry.path, content, is_whole=not is_large)
     if text is None:
         return SkippedFile(entry.path, NOT_TEXT)
@@ -95,6 +99,8 @@ def read_document_file(file: Path, path: str) -> str | None:
             return None
         with file.open("rb") as opened:
             content = opened.read(MAX_FILE_BYTES + 1)
+        if path.lower().endswith(ARCHIVE_SUFFIX):
+            return archived_report(content)
         if len(content) <= MAX_FILE_BYTES:
             return document_text(path, content)
         return "".join(_parts(file, path)) if document_text(path, content, is_whole=False) is not None else None

@@ -1,12 +1,16 @@
 """Records of a conversation with a model, recognised by what is in them wherever the file lies.
 
 Claude Code writes a line for each event, with its type and its session. Others write messages with a role and a content, one per
-line or as a list under `messages`.
+line or as a list under `messages`; OpenAI's Codex puts each under `payload`, and ChatGPT's export all of them under `mapping`.
 
 >>> is_transcript('{"type": "user", "sessionId": "s1", "message": {"role": "user", "content": "hi"}}\\n')
 True
 >>> is_transcript('{"role": "assistant", "content": "hold"}'), is_transcript('{"messages": [{"role": "user", "content": "hi"}]}')
 (True, True)
+>>> is_transcript('{"type": "response_item", "payload": {"type": "message", "role": "user", "content": [{"text": "hi"}]}}')
+True
+>>> is_transcript('[{"title": "t", "mapping": {"a": {"message": {"author": {"role": "user"}, "content": {"parts": ["hi"]}}}}}]')
+True
 >>> is_transcript('{"symbol": "BTC", "price": 1}\\n'), is_transcript("not json")
 (False, False)
 """
@@ -47,4 +51,8 @@ def _is_turn(record: Any) -> bool:
         return True
     if record.get("type") in ("user", "assistant", "summary") and ("sessionId" in record or "message" in record):
         return True
-    return isinstance(record.get("messages"), list) and _is_turn(record["messages"])
+    if isinstance(record.get("mapping"), dict):
+        return any(isinstance(turn, dict) and isinstance(turn.get("message"), dict) for turn in record["mapping"].values())
+    if isinstance(record.get("messages"), list):
+        return _is_turn(record["messages"])
+    return isinstance(record.get("payload"), dict) and _is_turn(record["payload"])
