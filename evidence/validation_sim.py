@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from contextlib import redirect_stdout
 from functools import cache
-from io import StringIO
 from pathlib import Path
 from typing import Any
+
+from typer.testing import CliRunner
 
 from evidence.figures import Figure, Scale
 from evidence.trade_histories import DATA
@@ -42,6 +42,7 @@ def results(scale: Scale) -> Mapping[str, dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         store = str(Path(folder) / "sim.db")
         command = ["sim", "--bars", str(BARS), "--symbol", "XAUUSD", "--db", store, "--agent", "sim", "--report", folder]
-        with redirect_stdout(StringIO()):
-            app(command, standalone_mode=False)
+        done = CliRunner().invoke(app, command)
+        if done.exit_code:
+            raise RuntimeError(done.output)
         return {"simulated breakouts on gold": validate_history(HistorySource(agent="sim", store=store), options_of(scale))}

@@ -18,16 +18,19 @@ from typer.testing import CliRunner
 import memtape
 from memtape.compose import open_memory
 from memtape.core.codec import moment
+from memtape.core.observed import Decision
+from memtape.core.trial.advice import MemoryAdvice
 from memtape.core.trial.arms import ARMS, OFF, ON, SHUFFLED
 from memtape.core.trial.round_trips import RoundTrip
 from memtape.lab.trial import arm_run
 from memtape.lab.trial.arm_run import run_arm
-from memtape.lab.trial.deciders import DeciderName
+from memtape.lab.trial.deciders import AdvisedStrategy, DeciderName
 from memtape.lab.trial.options import TrialOptions
 from memtape.lab.trial.study import TrialFiles, make_trial_parts, run_trial
 from memtape.sim.bars import read_bars
+from memtape.sim.orders import Order
 from memtape.sim.run import run_simulation
-from memtape.sim.strategies import Breakout
+from memtape.sim.strategies import Breakout, OrderProposal
 from memtape.surfaces.cli.main import app
 from memtape.surfaces.http import build_app
 from memtape.surfaces.web import add_pages
@@ -210,6 +213,20 @@ def test_bars_in_any_order_of_rows_give_the_same_trial(folder, tmp_path):
         bars = write_bars(tmp_path / "walk_h1.csv", 300, reverse=reverse)
         found.append(run_trial(options(folder, "breakout", bars=bars)))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("advised", ["skip", "halve"])
+def test_a_long_reason_of_memory_is_cut_to_what_a_decision_may_say(advised):
+    class Cautious:
+        def advice(self, symbol: str, side: str) -> MemoryAdvice:
+            return MemoryAdvice(advised, "similar trades lost " * 30)
+
+    def buys(history, position, equity):
+        order = Order(symbol="BTC", side="buy", qty=Decimal(2))
+        return [OrderProposal(Decision(symbol="BTC", action="buy", side="long", reason="Above the high.", qty=Decimal(2)), (order,))]
+
+    [found] = AdvisedStrategy(buys, Cautious())([], None, Decimal(10_000))
+    assert len(found.decision.reason) <= 280 and "by memory: similar trades lost" in found.decision.reason
 
 
 # --- a model -----------------------------------------------------------------------------------------------------------------

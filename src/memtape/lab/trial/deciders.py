@@ -17,9 +17,11 @@ from decimal import ROUND_DOWN, Decimal
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from memtape.core.brief.sanitize import cap_length
 from memtape.core.codec import digest
 from memtape.core.near_names import near_names
 from memtape.core.observed import Bar
+from memtape.core.values import REASON_LENGTH
 from memtape.errors import Invalid
 from memtape.lab.trial.arm_memory import ArmMemory
 from memtape.lab.user_functions import call_function, load_function
@@ -86,12 +88,12 @@ class AdvisedStrategy:
             return proposal
         found = self.memory.advice(decision.symbol, side)
         if found.advised == "skip":
-            reason = f"Passed, by memory: {found.why}"
+            reason = cap_length(f"Passed, by memory: {found.why}", REASON_LENGTH)
             return OrderProposal(replace(decision, action="no_trade", side=side, qty=None, reason=reason))
         if found.advised == "take":
             return proposal
         orders = tuple(replace(order, qty=_half(order.qty)) for order in proposal.orders)
-        reason = f"{decision.reason} Half the size, by memory: {found.why}"
+        reason = cap_length(f"{decision.reason} Half the size, by memory: {found.why}", REASON_LENGTH)
         return OrderProposal(replace(decision, qty=orders[0].qty, reason=reason), orders)
 
 
