@@ -219,7 +219,7 @@ def test_evidence_says_the_base_rate_and_why_no_size_is_suggested_in_plain_words
     assert "; all 6 trades with a stop: -0.17R, 33 % won" in evidence
     (size,) = [line for line in told if "size" in line]
     assert size.startswith("- No size suggested: effective sample ")
-    assert size.endswith(", at least 10 needed (only trades with a stop count)")
+    assert size.endswith(", at least 10 needed (only trades with a stop or a stated R count)")
 
 
 def test_evidence_counts_similar_trades_more_and_names_the_trades_that_it_compares_with():

@@ -136,6 +136,11 @@ def test_a_loss_in_another_situation_is_marked_as_far():
     assert "- Most similar loss: XAU long lost 1R yesterday" in told.text
 
 
+def test_a_trade_whose_end_nobody_knows_is_not_recalled():
+    told = compose_brief(remembering(NEW, [episode("won", 1.0), episode("lost", -1.0), episode("open_end", None)])).text
+    assert "[won]" in told and "[lost]" in told and "[open_end]" not in told and "outcome unknown" not in told
+
+
 def test_a_loss_that_warns_is_not_recalled_a_second_time():
     told = compose_brief(remembering(NEW, [episode("only", -1.0)]))
     assert told.text.count("[only]") == 1

@@ -28,7 +28,7 @@ def test_a_journal_without_stops_gives_warnings_and_evidence_in_typical_losses()
 def test_no_size_is_suggested_from_money():
     hint = recall_reference(journal([9.0, 9.0, -4.0] * 20), [], [], asked()).evidence.hint
     assert hint.f == 0.0 and "only trades with a stop" not in hint.reasons[0]
-    assert hint.reasons == ("No size suggested: no trade with a stop has won or lost",)
+    assert hint.reasons == ("No size suggested: no trade with a stop or a stated R has won or lost",)
 
 
 def test_stops_are_used_where_they_are_worth_ten_trades_and_are_never_mixed_with_money():

@@ -172,7 +172,7 @@ def outcome_words(r: float | None, money: float | None, currency: str) -> str:
     if money is not None:
         amount = format_rough_gain(abs(Decimal(repr(money))), currency).removeprefix("+")
         return "ended flat" if not money else f"lost {amount}" if money < 0 else f"made {amount}"
-    return "ended, outcome unknown,"
+    return "ended, outcome unknown"
 
 
 def alike_text(then: Situation, now: Situation, values: bool = True) -> tuple[str, list[str]]:

@@ -49,7 +49,7 @@ def recalled_signals(
     One place is for the best belief: it has passed a gate, and a single trade has not.
     """
     said, unit = {signal_of(each.episode) for each in warned}, recalled.evidence.unit
-    episodes = [each.memory for each in recalled.ranked if isinstance(each.memory, Episode)]
+    episodes = [each.memory for each in recalled.ranked if isinstance(each.memory, Episode) and _tells_outcome(each.memory)]
     said |= {signal_of(episode) for episode in episodes if episode.id in shown}
     signals = {each.episode.id: each for each in _by_signal(((e, False) for e in episodes), len(episodes), unit)}
     found: list[SignalMemory | Belief] = []
@@ -61,6 +61,11 @@ def recalled_signals(
             found.append(signals[memory.id])
     first = next((at for at, each in enumerate(found) if isinstance(each, Belief)), None)
     return found[:limit] if first is None or first < limit else [*found[: limit - 1], found[first]]
+
+
+def _tells_outcome(episode: Episode) -> bool:
+    """Returns False for a trade of which nobody knows how it ended: it has nothing to say about the next one."""
+    return episode.kind != "trade" or episode.pnl_r is not None or episode.pnl_usd is not None
 
 
 def _applies(belief: Belief, now: Situation) -> bool:

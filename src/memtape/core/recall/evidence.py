@@ -348,7 +348,7 @@ def _reach(df: float) -> float:
 def _hint(stops: WeightedSums, risk_appetite: float, size_by: SizeBasis) -> EvidenceSize:
     settled = stops.won + stops.lost
     if not settled:
-        return EvidenceSize(SizingHint(0.0, 0.0), ("No size suggested: no trade with a stop has won or lost",))
+        return EvidenceSize(SizingHint(0.0, 0.0), ("No size suggested: no trade with a stop or a stated R has won or lost",))
     n_eff = significant_digits(settled**2 / stops.settled_squares, 12) if stops.settled_squares else 0.0
     found = sizing.bounded_kelly(
         n_eff, stops.won / settled, stops.lost_r / stops.lost if stops.lost else None,
@@ -370,7 +370,7 @@ def payoff_words(found: SizingHint) -> str:
 
 def _reasons(found: SizingHint, risk_appetite: float, cap: float = 0.02) -> tuple[str, ...]:
     if found.n_eff < MIN_N_EFF:
-        enough = f"at least {MIN_N_EFF:.0f} needed (only trades with a stop count)"
+        enough = f"at least {MIN_N_EFF:.0f} needed (only trades with a stop or a stated R count)"
         return (f"No size suggested: effective sample {found.n_eff:.1f}, {enough}",)
     reasons = [f"Effective sample of trades with a stop: {found.n_eff:.1f}"]
     if found.win is None or found.p_bound is None:

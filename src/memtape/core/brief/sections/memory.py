@@ -160,12 +160,12 @@ def _sample(n_eff: float) -> str:
 
 
 def _size_lines(evidence: Evidence) -> Iterator[BriefLine]:
-    """Yields the size that the evidence suggests, or why it suggests none; nothing if no trade with a stop has won or lost."""
+    """Yields the size that the evidence suggests, or why it suggests none; nothing if no trade that counts has won or lost."""
     found = evidence.hint.sizing
     if not found.n_eff:
         return
     if found.n_eff < MIN_N_EFF:
-        why = f"effective sample {found.n_eff:.1f}, at least {MIN_N_EFF:.0f} needed (only trades with a stop count)"
+        why = f"effective sample {found.n_eff:.1f}, at least {MIN_N_EFF:.0f} needed (only trades with a stop or a stated R count)"
         yield BriefLine(f"- No size suggested: {why}", keep=LinePriority.EVIDENCE)
         return
     if found.win is None or found.p_bound is None:
