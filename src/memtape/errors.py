@@ -17,6 +17,18 @@ class MemtapeError(Exception):
         self.facts = facts
         super().__init__((type(self).__doc__ or "").format(**facts))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Pickle would call the class with its message alone: an error of another process would arrive as one of unpickling.
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[MemtapeError], args: tuple[object, ...], state: dict[str, object]) -> MemtapeError:
+    """Returns an error as it was in the process that raised it."""
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
 
 class FieldProblem(NamedTuple):
     """One wrong field of some input: which one, what is wrong, and what to do."""

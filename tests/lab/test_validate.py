@@ -7,7 +7,7 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -255,6 +255,18 @@ def test_the_part_of_a_dead_worker_is_done_again(trades):
         assert all(decision_from_json(row).id for row in found[0]["decisions"])
         with pytest.raises(EngineLost, match="lost 3 times"):
             run_parts(parts, nowhere, engine="pool", workers=1, work=die_always)
+
+
+def refuse(part: WalkPart) -> dict[str, Any]:
+    """A worker that refuses its part, as one does whose input is wrong."""
+    raise Invalid("strategy", f"part {part.number} cannot be done", "Correct the function")
+
+
+def test_what_a_worker_of_a_pool_refuses_is_named_as_in_one_process(trades):
+    with opened_history(HistorySource(files=(trades,))) as history:
+        terms = WalkTerms(split=history.episodes[60].entry_at, embargo=timedelta(hours=1), source="stop", vary=False)
+        with pytest.raises(Invalid, match=r"^strategy: part 0 cannot be done\. Correct the function$"):
+            run_parts(make_parts(history, terms), PartFiles(None, ""), engine="pool", workers=1, work=refuse)
 
 
 def test_each_group_has_its_own_memory_and_account(trades):

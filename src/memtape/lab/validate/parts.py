@@ -253,6 +253,8 @@ def _on_ray(
                 finished(part, ray.get(done[0]))
             except ray.exceptions.WorkerCrashedError:
                 raise EngineLost(number=part.number, tries=MAX_TRIES) from None
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause if isinstance(error.cause, MemtapeError) else error from None
     finally:
         if started:
             ray.shutdown()
