@@ -355,6 +355,14 @@ def test_a_range_of_years_names_nothing(index):
     assert paths(index, "why was the 2020-2022 recovery promoted?")[0] == "answer.md"
 
 
+def test_a_note_is_found_by_the_month_of_its_date(index):
+    text = "Sold at the fix by mistake of the scheduler."
+    for path in ("notes/2026-04-30.md", "notes/2026-05-29.md"):
+        index.put("ann", "gold", [Document(path, "note", 3, text + " " + path, path_words(path))], now=NOON)
+    assert paths(index, "the mistake at the fix in April")[0] == "notes/2026-04-30.md"
+    assert paths(index, "the mistake at the fix in May")[0] == "notes/2026-05-29.md"
+
+
 def test_a_heading_inside_a_passage_counts_beside_the_text(index):
     parts = "# Review\n\n## {}\n\nIt went as the desk had hoped.\n\n## Next\n\nMore of {} tomorrow."
     put(

@@ -9,6 +9,7 @@ import apsw
 
 from memtape.core.codec import digest
 from memtape.documents import sources, text_files
+from memtape.documents.filters import date_in_path
 from memtape.documents.index_writer import Document, StagedDocument, look_text, type_and_tier
 from memtape.documents.sources import DocumentFolder, FileEntry, SkippedFile
 from memtape.documents.text_files import TextParts
@@ -122,11 +123,21 @@ class StagedFiles:
         return Document(entry.path, entry.type, entry.tier, "", name, entry, parts, hash)
 
 
+# Not those of `calendar`, which follow the locale.
+MONTH_NAMES = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+
+
 def path_words(path: str) -> str:
     """Returns the words of a path, which are searched with every passage of the document.
 
-    >>> path_words("memory/TRADE-LOG.md"), path_words("D1:3")
-    ('memory TRADE LOG', 'D1:3')
+    The month of a date is among them: what a note of 2026-04-30 tells is asked for as "in April".
+
+    >>> path_words("memory/TRADE-LOG.md"), path_words("D1:3"), path_words("notes/2026-04-30-fix.md")
+    ('memory TRADE LOG', 'D1:3', 'notes 2026 04 30 fix April')
     """
     stem = path.rpartition(".")[0] or path
-    return " ".join(stem.replace("_", " ").replace("-", " ").split("/"))
+    words = stem.replace("_", " ").replace("-", " ").split("/")
+    dated = date_in_path(path)
+    return " ".join(words if dated is None else [*words, MONTH_NAMES[dated.month - 1]])
