@@ -86,7 +86,7 @@ def test_half_the_risk_after_each_loss_is_a_loss_aversion_of_one_half():
     alternating = [trade(n, 1.0 if n % 2 else -1.0, risk_share=0.01 if n % 2 == 0 else 0.005) for n in range(12)]
     assert behaviour(alternating).loss_aversion == Figure(0.5, 11)
     unknown = [e._replace(risk_share=None) for e in alternating]
-    assert behaviour(unknown).loss_aversion.why == "needs 3 trades after a win and 3 after a loss, has 0 and 0"
+    assert behaviour(unknown).loss_aversion.why == "needs 3 trades with a known risk after a win and 3 after a loss, has 0 and 0"
 
 
 def test_size_that_follows_the_latest_outcomes_shows_and_size_that_never_varies_cannot():

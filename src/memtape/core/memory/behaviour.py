@@ -278,7 +278,7 @@ def _disposition_effect(counts: ClosedCounts | None) -> Figure:
 
 def _loss_aversion(risks: Sequence[float | None], rs: Sequence[float | None]) -> Figure:
     after_loss, after_win = habits.risks_after(risks, rs)
-    why = _both_sides(len(after_win), len(after_loss), "trades after a win", "after a loss")
+    why = _both_sides(len(after_win), len(after_loss), "trades with a known risk after a win", "after a loss")
     value = None if why else habits.loss_aversion(risks, rs)
     return Figure(value, len(after_win) + len(after_loss), why or ("" if value is not None else "nothing was risked after a win"))
 
