@@ -52,7 +52,7 @@ class StateAnswer(Answer):
     agent: Annotated[str, Field(description="the agent")]
     as_of: Annotated[str, Field(description="UTC")]
     n: Annotated[int, Field(description="steps it is computed from: closes, equity marks, flows")]
-    confidence_level: Annotated[float, Field(description="slow average of outcomes, 0 to 1")]
+    confidence_level: Annotated[float, Field(description="slow average of outcomes in R, 0 to 1; 0.5 while no trade has an R")]
     risk_appetite: Annotated[float, Field(description="1 at the equity peak, 0.1 at the drawdown limit")]
     risk_appetite_grossman_zhou: Annotated[float, Field(description="stricter: 0 at the limit")]
     momentum_bias: Annotated[
