@@ -16,8 +16,8 @@ TRIAL_HEADING = "# Trial: "
 TRIAL_METHOD = (
     "The same decision maker runs on the same bars in every arm, with a paper broker and a memory of its own that begins empty. "
     "A question is answered as of the bar that has just closed.",
-    "The placebo learns every trade with the outcome of another trade of the same strategy, drawn from those that ended before it. "
-    "Bars, and with them how far a trade ran, stay as they were.",
+    "The placebo learns every trade with the outcome of another trade of the same strategy, drawn from those that ended before "
+    "it. Bars, and with them how far a trade ran, stay as they were.",
     "A seed changes where the bars begin (the first has all of them, later ones begin within the first fifth), how the placebo "
     "is shuffled, and the sampling of a model. Seeds share the market: tests count weeks, never seeds.",
     "Results are in percent of the equity at the decision, by the week of entry. Intervals hold 90 %; they redraw weeks.",
