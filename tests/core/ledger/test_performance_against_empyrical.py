@@ -64,3 +64,17 @@ def test_the_figures_of_daily_equity_are_those_of_empyrical(seed: int) -> None:
         "drawdown": fall.depth,
     }  # fmt: skip
     assert ours == pytest.approx({name: float(value) for name, value in expected.items()}, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_record_a_day_gives_the_returns_that_pandas_gives(seed: int) -> None:
+    chance, nav, points = Random(seed), Decimal(10_000), []
+    for n in range(60):
+        points.append((FRIDAY + timedelta(days=n), nav))
+        nav *= 1 + Decimal(repr(round(chance.gauss(0, 0.01), 6)))
+    daily = daily_equity(points)
+    assert daily is not None
+    returns = pandas.Series([float(nav) for _, nav in points]).pct_change().dropna()
+    assert sharpe(daily).n == 59
+    assert sharpe(daily).value == pytest.approx(empyrical.sharpe_ratio(returns, annualization=365), rel=1e-9)
+    assert growth_rate(daily).value == pytest.approx(empyrical.cagr(returns, annualization=365), rel=1e-9)

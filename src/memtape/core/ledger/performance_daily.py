@@ -8,7 +8,7 @@ money are used, and everything that is a share of the equity stays unknown.
 >>> noon = [datetime(2026, 6, 1, 12, tzinfo=UTC) + timedelta(days=n) for n in range(5)]
 >>> daily = daily_equity([(t, Decimal(nav)) for t, nav in zip(noon, (100, 110, 99, 99, 132), strict=True)])
 >>> daily.clock, [round(r, 4) for r in daily.changes]
-('weekdays, 252 a year', [0.0, 0.1, -0.1, 0.0, 0.3333])
+('weekdays, 252 a year', [0.1, -0.1, 0.0, 0.3333])
 >>> worst = deepest_fall(daily)
 >>> round(worst.depth, 6), worst.days_to_trough, worst.recovered_on, worst.days_under_water
 (0.1, 1, '2026-06-05', 3)
@@ -66,6 +66,7 @@ class DailyEquity:
     values: tuple[Decimal, ...]
     days_per_year: int
     in_money: bool
+    start_on: date | None = None  # the day of the first record, if it is its only one
 
     @property
     def clock(self) -> str:
@@ -112,12 +113,15 @@ def daily_equity(points: Points, *, in_money: bool = False) -> DailyEquity | Non
     if len(points) < MIN_DAYS:
         return None
     start = points[0][1]
-    # At midnight the day before ends. A record that begins there has no day of its own.
-    if points[0][0].astimezone(UTC).time() == MIDNIGHT:
-        points = points[1:]
+    # The first record is what the first return starts from. Its own day has a return only if there is a later record in it.
+    first, start_on = ended_day(points[0][0]), None
+    if ended_day(points[1][0]) > first:
+        # At midnight the day before ends: who begins then has seen nothing of it.
+        start_on = first if points[0][0].astimezone(UTC).time() != MIDNIGHT else None
+        points, first = points[1:], first + DAY
     last_of_day: dict[date, Decimal] = {ended_day(at): nav for at, nav in points}
     on_weekends = any(day.weekday() >= 5 for day in last_of_day)
-    first, last = min(last_of_day), max(last_of_day)
+    last = max(last_of_day)
     days: list[date] = []
     values: list[Decimal] = []
     nav, ground = start, start if in_money else ZERO
@@ -128,7 +132,7 @@ def daily_equity(points: Points, *, in_money: bool = False) -> DailyEquity | Non
                 days.append(day)
                 values.append(nav - ground)
     per_year = CALENDAR_DAYS if on_weekends else WEEKDAYS
-    return DailyEquity(ZERO if in_money else start, tuple(days), tuple(values), per_year, in_money)
+    return DailyEquity(ZERO if in_money else start, tuple(days), tuple(values), per_year, in_money, start_on)
 
 
 def ended_day(at: datetime) -> date:
@@ -207,7 +211,7 @@ def _falls(daily: DailyEquity) -> list[FallFromPeak]:
     """Returns every fall from a peak, in order. The last one may go on."""
     found: list[FallFromPeak] = []
     peak = daily.start
-    peak_on: date | None = None
+    peak_on = daily.start_on
     under: list[tuple[date, Decimal]] = []
     for day, value in zip(daily.days, daily.values, strict=True):
         if value < peak:
