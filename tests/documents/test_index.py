@@ -546,3 +546,15 @@ def test_backtests_that_memtape_ran_are_found_and_compared_by_their_own_reports(
         assert told[0].path == f"reports/{name}-btc-june/report.md" and len(told) == 5
         assert told[0].report.strategy == strategy and told[0].report.symbols == ("BTC",)
         assert all({"max_drawdown", "equity_final"} <= each.report.metrics.keys() for each in told)
+
+
+def test_a_first_index_reports_how_far_it_is(tmp_path):
+    for n in range(30):
+        (tmp_path / f"{n}.md").write_text(f"Note {n}: the spread was wide.")
+    told: list[tuple[int, int]] = []
+    index = DocumentIndex(":memory:", lambda done, total: told.append((done, total)))
+    index.sync("ann", "gold", [DocumentFolder(tmp_path)], now=NOON)
+    assert told == [(done, 60) for done in range(60)]
+    index.sync("ann", "gold", [DocumentFolder(tmp_path)], now=NOON)
+    index.close()
+    assert len(told) == 60

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apsw
@@ -82,9 +82,12 @@ class StagedFiles:
         """Drops the texts."""
         self._texts.close()
 
-    def read_files(self, entries: Iterable[FileEntry]) -> list[SkippedFile]:
+    def read_files(
+        self, entries: Iterable[FileEntry], on_progress: Callable[[int], object] = lambda done: None
+    ) -> list[SkippedFile]:
         """Reads files, except those that an earlier attempt read and that look the same. Returns those that cannot be read."""
-        for entry in entries:
+        for number, entry in enumerate(entries):
+            on_progress(number)
             look = look_text(entry)
             if entry.path in self._files and self._files[entry.path].look == look:
                 continue

@@ -20,7 +20,7 @@ the old ones: the old model answers until the new one has them all, then its vec
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import field, replace
 from datetime import datetime
@@ -121,8 +121,10 @@ class _IndexState(NamedTuple):
 class DocumentIndex:
     """The index of all owners and agents, in one file."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, on_progress: Callable[[int, int], object] = lambda done, total: None) -> None:
         self.cache = DocumentCache(path)
+        # Called while a sync reads and writes files: with how much is done, and of how much.
+        self._on_progress = on_progress
         self._matrices = MatrixCache(self.cache)
 
     @property
@@ -208,7 +210,9 @@ class DocumentIndex:
             if (known := unreadable.get(each.path)) and known.look == look_text(each) and known.problem in LASTING_PROBLEMS
         }
         changed = [each for each in changed if each.path not in not_text]
-        problems += [SkippedFile(path, problem) for path, problem in not_text.items()] + staged.read_files(changed)
+        problems += [SkippedFile(path, problem) for path, problem in not_text.items()] + staged.read_files(
+            changed, lambda done: self._on_progress(done, 2 * len(changed))
+        )
         # 3. Write, unless the index is no longer in that state: the process that wrote may have looked at the files later than
         #    this one, and its newer documents must not be replaced by older ones.
         with self.cache.writing():
@@ -216,11 +220,18 @@ class DocumentIndex:
                 return None
             writer = IndexWriter(self.cache, owner, agent)
             gone = self._paths(writer.scope, only_prefix) - entries.keys()
-            counts = writer.apply(staged.documents(changed, indexed), certainly_gone(gone, problems))
+            documents = self._reporting(staged.documents(changed, indexed), len(changed))
+            counts = writer.apply(documents, certainly_gone(gone, problems))
             if not only_prefix:
                 writer.record_sources(folders, problems, entries)
             writer.finish(now, counts)
         return counts
+
+    def _reporting(self, documents: Iterable[StagedDocument], total: int) -> Iterator[StagedDocument]:
+        """Yields the documents, and reports how many are written: reading them was the first half of the work."""
+        for number, document in enumerate(documents):
+            self._on_progress(total + number, 2 * total)
+            yield document
 
     def put(
         self, owner: str, agent: str, documents: Iterable[Document], *, now: datetime, embedder: Embedder | None = None

@@ -6,6 +6,9 @@ many of their lines forbid or bound something. A long file is suggested by its s
 >>> page = "# Desk\\nWe trade gold.\\n## Risk rules\\n- Never risk over 1 %.\\n- Max 3 trades a day.\\n## History\\n2019.\\n"
 >>> [(each.section, each.reason) for each in suggest_in("STATUS.md", page)]
 [('Risk rules', 'its heading; 2 of 2 lines forbid or bound something')]
+>>> policy = "# Policy\\n\\n| Rule 1 | largest name | 6 % |\\n| Rule 2 | industry | 22 % |\\n| Rule 3 | new name | none |\\n"
+>>> [each.reason for each in suggest_in("POLICY.md", policy)]
+['its name; 3 of 3 lines forbid or bound something']
 >>> suggest_in("plan.md", "# Plan\\nBuy the dip, perhaps.\\n")
 []
 """
@@ -37,7 +40,8 @@ _HEADINGS = re.compile(
 )  # fmt: skip
 _BINDING = re.compile(
     r"\b(?:never|always|must(?: not)?|do not|don['’]t|may not|only|no more than|at most|max(?:imum)?|min(?:imum)?|required?"
-    r"|forbidden|not allowed|stop after|limit(?:ed)?)\b|[<>≤≥]\s*\d", re.IGNORECASE,
+    r"|forbidden|not allowed|stop after|limit(?:ed)?|no new|largest|smallest|up to|within)\b|[<>≤≥]\s*\d|\brule\s+\d",
+    re.IGNORECASE,
 )  # fmt: skip
 
 

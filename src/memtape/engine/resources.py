@@ -58,6 +58,7 @@ class Resources:
         self._columns_mb = columns_mb
         self.models, self.tokens = models, tokens
         self._embedder, self._documents_file, self._workspaces = embedder, documents, workspaces
+        self.on_documents: Callable[[int, int], object] = lambda done, total: None  # told how far a sync of documents is
         self.waiting: list[Callable[[], None]] = []  # what writes values that wait to be written together
         self.slot, self.document_embedder, self.embedder_by_id = slot, cache(document_embedder), embedder_by_id
 
@@ -148,7 +149,7 @@ class Resources:
         """The index of documents: a cache in a file of its own."""
         from memtape.documents.index import DocumentIndex
 
-        return DocumentIndex(self._documents_file)
+        return DocumentIndex(self._documents_file, lambda done, total: self.on_documents(done, total))
 
     def set_damaged_documents_aside(self) -> bool:
         """Set the index of documents aside if its file is damaged; the next sync rebuilds it. Returns True if it was damaged."""

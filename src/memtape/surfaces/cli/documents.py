@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memtape.surfaces.cli.commands import print_operation
+from memtape.surfaces.cli.commands import perform_as_owner, print_operation
 from memtape.surfaces.cli.groups import Command, command_group
 from memtape.surfaces.cli.notes import add_to
-from memtape.surfaces.cli.options import AgentName, ColumnNames, Db, Json, Owner, open_store, say
+from memtape.surfaces.cli.options import AgentName, ColumnNames, Db, Json, Owner, open_store, progress, say
 from memtape.surfaces.cli.printing import answer, reporting
+
+if TYPE_CHECKING:
+    from memtape.engine.memory import Memory
 
 docs_app = command_group("Documents of an agent: index, search, rules, notes, proposed edits.")
 add_to(docs_app)
@@ -37,7 +40,7 @@ def index(
     """Add a folder to an agent's documents and index it. Unchanged files are not read again."""
     with reporting(as_json), open_store(db, owner) as memory:
         question = {"agent": agent, "folder": str(folder.absolute()), "shared": shared, "rebuild": rebuild}
-        print_operation(memory, "reindex_documents", question, as_json)
+        _print_sync_of(memory, question, as_json)
 
 
 @docs_app.command("reindex", cls=Command)
@@ -48,7 +51,17 @@ def reindex(
 ) -> None:  # fmt: skip
     """Rebuild the index from the files."""
     with reporting(as_json), open_store(db, owner) as memory:
-        print_operation(memory, "reindex_documents", {"agent": agent, "shared": shared, "rebuild": True}, as_json)
+        _print_sync_of(memory, {"agent": agent, "shared": shared, "rebuild": True}, as_json)
+
+
+def _print_sync_of(memory: Memory, question: dict[str, Any], as_json: bool) -> None:
+    """Sync an index and print the result. On a terminal a bar shows how far it is: twenty thousand files take a while."""
+    from memtape.surfaces.registry import operation_named
+
+    known = operation_named("reindex_documents")
+    with progress("documents") as memory.resources.on_documents:
+        done = perform_as_owner(memory, known, question)
+    answer(done, as_json, known.columns)
 
 
 @docs_app.command("watch", cls=Command)
