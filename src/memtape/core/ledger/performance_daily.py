@@ -108,16 +108,20 @@ class FallFromPeak:
     clock: str
 
 
-def daily_equity(points: Points, *, in_money: bool = False) -> DailyEquity | None:
-    """Returns the equity at the end of each UTC day, from points in order of time; None if they span no day."""
+def daily_equity(points: Points, *, in_money: bool = False, before_entry: bool = False) -> DailyEquity | None:
+    """Returns the equity at the end of each UTC day, from points in order of time; None if they span no day.
+
+    With `before_entry` the first point is the equity before the first trade, not a record: the day of the entry counts.
+    """
     if len(points) < MIN_DAYS:
         return None
     start = points[0][1]
     # The first record is what the first return starts from. Its own day has a return only if there is a later record in it.
     first, start_on = ended_day(points[0][0]), None
-    if ended_day(points[1][0]) > first:
-        # At midnight the day before ends: who begins then has seen nothing of it.
-        start_on = first if points[0][0].astimezone(UTC).time() != MIDNIGHT else None
+    # At midnight the day before ends: who begins then has seen nothing of it.
+    at_midnight = points[0][0].astimezone(UTC).time() == MIDNIGHT
+    if ended_day(points[1][0]) > first and (at_midnight or not before_entry):
+        start_on = None if at_midnight else first
         points, first = points[1:], first + DAY
     last_of_day: dict[date, Decimal] = {ended_day(at): nav for at, nav in points}
     on_weekends = any(day.weekday() >= 5 for day in last_of_day)
