@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shlex
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,14 @@ def test_the_trades_of_one_agent_are_exported(desk: tuple[str, str], tmp_path: P
     rows = list(csv.DictReader(out.open()))
     assert [row["agent"] for row in rows] == ["desk", "desk"]
     assert everything == 2 and "an export of everything holds every agent" in " ".join(refused.split())
+
+
+def test_the_command_that_takes_an_import_back_can_be_typed_as_it_is_shown(desk: tuple[str, str]) -> None:
+    store, file = desk
+    ((_, shown),) = on_terminal(80, [["import", file, "--agent", "desk", "--commit", "--db", store]])
+    undo = shlex.split(" ".join(shown.split()).partition("memtape imports undo ")[2])
+    ((code, taken_back),) = on_terminal(80, [["imports", "undo", *undo]])
+    assert code == 0, taken_back
 
 
 def test_a_check_ends_with_its_verdict_and_the_first_reason(desk: tuple[str, str]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from memtape.brokers.files import clean_name, load_file
 from memtape.core.skills import DEFAULT_AGENT
 from memtape.errors import Invalid
+from memtape.surfaces.cli.sentences import store_option
 from memtape.surfaces.file_imports import import_content
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _short_totals(totals: Mapping[str, Any]) -> dict[str, Any]:
     return {**totals, "by_symbol": {name: symbols[name] for name in largest}, "besides": more}
 
 
-def import_sentence(found: Mapping[str, Any], file: str, agent: str) -> str:
+def import_sentence(found: Mapping[str, Any], file: str, agent: str, db: str | None = None) -> str:
     """Returns what a committed import did, and how it is taken back.
 
     >>> done = {"counts": {"trades": 3}, "new": 3, "duplicates": 0, "rows": 3, "batch": "3f0c"}
@@ -82,7 +83,7 @@ def import_sentence(found: Mapping[str, Any], file: str, agent: str) -> str:
     what = f"{new} of {new + known} {noun}" if known else f"{new} {plural}"
     were = f"; {known} {'was' if known == 1 else 'were'} known" if known else ""
     undo = f"memtape imports undo {found['batch']}" + ("" if agent == DEFAULT_AGENT else f" --agent {agent}")
-    return f"Imported {what} of {name} for the agent {agent}{were}. Take it back: {undo}"
+    return f"Imported {what} of {name} for the agent {agent}{were}. Take it back: {undo}{store_option(db)}"
 
 
 def undo_sentence(done: Mapping[str, Any]) -> str:

@@ -99,7 +99,7 @@ def sim(
         asked = found.pop("asked", [])
         answer(found | ({"asked": asked} if as_json and asked else {}), as_json)
         if not as_json:
-            print_sentence(simulation_sentence(found, agent))
+            print_sentence(simulation_sentence(found, agent, db))
     if found.get("ended") in (COST_LIMIT, TOKEN_LIMIT):
         say(f"The run ended at its {found['ended']}: the next question could exceed it. A higher one continues the run.")
     if found.get("ended") == FAILURES:

@@ -70,7 +70,16 @@ def score_sentence(done: Mapping[str, Any]) -> str:
     return f'In short: score {prod(ours[name] for name in _FACTORS):.2g} = {product} ("ours" above).'
 
 
-def simulation_sentence(found: Mapping[str, Any], agent: str) -> str:
+def store_option(db: str | None) -> str:
+    """What a suggested command needs so that it reaches the store of this one.
+
+    >>> store_option(None), store_option("my desk.db")
+    ('', " --db 'my desk.db'")
+    """
+    return f" --db {shlex.quote(db)}" if db else ""
+
+
+def simulation_sentence(found: Mapping[str, Any], agent: str, db: str | None = None) -> str:
     """What a simulation came to, and where to look.
 
     >>> simulation_sentence({"trades": 3, "net_pnl": "-12.50", "starting_equity": "10000"}, "sim")
@@ -79,7 +88,7 @@ def simulation_sentence(found: Mapping[str, Any], agent: str) -> str:
     n = found["trades"]
     net = f"{Decimal(found['net_pnl']):.2f}"
     made = f"{n} simulated trade{'' if n == 1 else 's'} made {net} on {found['starting_equity']}, after costs"
-    return f"In short: {made}. See them: memtape trades --agent {agent}"
+    return f"In short: {made}. See them: memtape trades --agent {agent}{store_option(db)}"
 
 
 def recall_sentence(done: Mapping[str, Any]) -> str:

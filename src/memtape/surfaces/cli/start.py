@@ -75,7 +75,7 @@ def preview_or_import(
             )  # fmt: skip
         answer(found if as_json else import_text(found), as_json)
         if commit and not as_json:
-            print_sentence(import_sentence(found, file.name, agent or DEFAULT_AGENT))
+            print_sentence(import_sentence(found, file.name, agent or DEFAULT_AGENT, db))
         if not commit and not as_json:
             say("This is a preview; nothing was written. Add --commit to import.")
 
