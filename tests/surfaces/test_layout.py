@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from importlib.metadata import version
 from typing import Any
@@ -122,3 +123,12 @@ def test_an_operation_is_named_by_its_command_on_the_command_line(tmp_path):
     done = typed("trade", "nosuch", "--agent", "desk", "--db", db)
     assert done.stderr == "memtape: TRADE_ID: there is no trade 'nosuch'. List them with memtape trades\n"
     assert command_of("get_trades") == "trades"
+
+
+def test_the_collector_works_while_a_command_runs(tmp_path):
+    gc.disable()
+    try:
+        typed("agents", "--db", str(tmp_path / "memory.db"))
+        assert gc.isenabled()
+    finally:
+        gc.enable()

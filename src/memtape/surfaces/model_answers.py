@@ -6,6 +6,8 @@ rows where an operation has them, and `detail` gives the answer as every other s
 
 >>> rows = [{"id": f"t{n}", "symbol": "BTC", "fees_usd": "1", "pnl_r": None} for n in range(12)]
 >>> found = small_answer({"agent": "desk", "trades": rows}, {"trades": ("symbol", "pnl_r")}, ())
+>>> small_answer({"score": 0.47885381235940216, "rows": [{"similarity": 2 / 3}]}, {}, ())
+{'score': 0.478854, 'rows': [{'similarity': 0.666667}]}
 >>> found["trades"][0], len(found["trades"]), found["not_shown"]
 ({'id': 't0', 'symbol': 'BTC'}, 10, {'trades': 2})
 """
@@ -184,4 +186,7 @@ def _small_row(row: Mapping[str, Any], chosen: Sequence[str]) -> dict[str, Any]:
 def _without_empty(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _without_empty(each) for name, each in value.items() if each is not None and each not in ([], {}, "")}
+    if isinstance(value, float):
+        # A score of 17 digits costs a model ten tokens and says no more than six digits do; money is a string and stays whole.
+        return float(f"{value:.6g}")
     return [_without_empty(each) for each in value] if isinstance(value, list) else value

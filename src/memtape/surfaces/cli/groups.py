@@ -5,6 +5,7 @@ Help is plain text that fits 80 columns. Nothing in it is cut off: a long line g
 
 from __future__ import annotations
 
+import gc
 import inspect
 import re
 import shutil
@@ -71,6 +72,7 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         _running.set(ctx)
+        gc.enable()  # `main` turned it off while the command was found
         return super().invoke(ctx)
 
 
