@@ -204,8 +204,8 @@ DEFERRED: dict[str, dict[str, Command]] = {name: deferred_commands(group) for na
 
 def main() -> None:
     """The entry point."""
-    # Python looks for cycles among all objects while modules are imported, and once more when it ends: a quarter of the CPU time of
-    # a short command, for memory that the process gives back anyway. A command collects as usual while it runs.
+    # Python looks for cycles among all objects while modules are imported, and once more when it ends: a quarter of the CPU time
+    # of a short command, for memory that the process gives back anyway. A command collects as usual while it runs.
     gc.disable()
     atexit.register(gc.freeze)
     app()
