@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from fastapi.testclient import TestClient
 
 import memtape
 from memtape.compose import open_memory, store_address, without_password
 from memtape.errors import Invalid, MemtapeError, PermissionDenied
 from memtape.surfaces.caller import Caller
+from memtape.surfaces.http import build_app
 from memtape.surfaces.http.guard import RequestGuard
 from memtape.surfaces.http.health import Requests
 from memtape.surfaces.registry import find, perform
@@ -73,3 +75,14 @@ def test_a_body_that_never_ends_is_refused_after_its_time() -> None:
 
     anyio.run(main)
     assert sent[0]["status"] == 408 and b"not complete after" in sent[1]["body"]
+
+
+def test_a_batch_and_a_number_without_end_are_refused_in_plain_words() -> None:
+    with memtape.open(":memory:") as memory, TestClient(build_app(memory), base_url="http://127.0.0.1") as client:
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        heads = {"accept": "application/json, text/event-stream"}
+        refused = client.post("/mcp", json=[call, call], headers=heads)
+        assert refused.status_code == 400 and refused.json()["error"]["message"] == "a batch is not taken: send one request at a time"
+        assert client.post("/mcp", json=call, headers=heads).json()["result"]["tools"]
+        endless = client.post("/v1/get_trades", content=b'{"limit":' + b"9" * 5000 + b"}", headers={"content-type": "application/json"})
+        assert endless.status_code == 422 and "a number has 5,000 digits" in endless.json()["detail"]

@@ -25,6 +25,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
+from starlette.responses import Response
 
 from memtape.core.skills import DEFAULT_AGENT
 from memtape.errors import MemtapeError, PermissionDenied, Unknown
@@ -51,7 +52,7 @@ from memtape.surfaces.translate import json_text, problem
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared._stream_protocols import ReadStream, WriteStream
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
     from memtape.engine import Memory
 
@@ -451,6 +452,7 @@ def _unreadable() -> SessionMessage:
     return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=None, error=error))
 
 
+NO_BATCH = "a batch is not taken: send one request at a time"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -484,4 +486,15 @@ class HttpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._manager is None:
             raise RuntimeError("enter HttpEndpoint.running() in the lifespan of the application first")
-        await self._manager.handle_request(scope, receive, send)
+        request = await receive()
+        if request["type"] == "http.request" and request.get("body", b"").lstrip()[:1] == b"[":
+            # The SDK would list all the forms of message that a list is not.
+            text = {"jsonrpc": "2.0", "id": None, "error": {"code": types.INVALID_REQUEST, "message": NO_BATCH}}
+            await Response(json_text(text), 400, media_type="application/json")(scope, receive, send)
+            return
+        requests = [request]
+
+        async def from_the_start() -> Message:
+            return requests.pop() if requests else await receive()
+
+        await self._manager.handle_request(scope, from_the_start, send)

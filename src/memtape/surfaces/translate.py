@@ -95,16 +95,22 @@ def json_text(data: object, indent: int | None = None) -> str:
     return _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
+MAX_DIGITS = 4_000  # of a whole number; above 4,300 Python refuses it
+
+
 def read_json(source: str | bytes, field: str) -> Any:
     """The data of a JSON text. Raises `Invalid` with `field` if it is not JSON.
 
     >>> read_json('{"qty": NaN}', "body")
     Traceback (most recent call last):
     memtape.errors.Invalid: body: is not JSON: NaN is not a JSON number. Write it as JSON, encoded in UTF-8
+    >>> read_json("9" * 5000, "body")
+    Traceback (most recent call last):
+    memtape.errors.Invalid: body: is not JSON: a number has 5,000 digits, more than 4,000. Write it as JSON, encoded in UTF-8
     """
     try:
         text = source.decode("utf-8-sig") if isinstance(source, bytes) else source
-        data = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+        data = json.loads(text, parse_constant=_no_constant, parse_float=_finite, parse_int=_short)
         if "\\u" in text:
             # "\ud800" parses, but nothing can store it.
             json.dumps(data, ensure_ascii=False).encode()
@@ -119,6 +125,13 @@ def read_json(source: str | bytes, field: str) -> Any:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def _short(digits: str) -> int:
+    """A whole number that Python reads in a moment."""
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a number has {len(digits):,} digits, more than {MAX_DIGITS:,}")
+    return int(digits)
 
 
 def _finite(digits: str) -> float:
