@@ -72,7 +72,19 @@ def clean_text(value: str) -> str:
     return value
 
 
+def _from_day(value: object) -> datetime:
+    return _aware(f"{value.strip()}T00:00:00Z" if isinstance(value, str) and _DAY.fullmatch(value.strip()) else value)
+
+
+def _until_day(value: object) -> datetime:
+    return _aware(f"{value.strip()}T23:59:59.999999Z" if isinstance(value, str) and _DAY.fullmatch(value.strip()) else value)
+
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 Time = Annotated[datetime, BeforeValidator(_aware)]
+# Where whole days are meant: a plain date is a day in UTC, from its beginning or up to its end.
+TimeFromDay = Annotated[datetime, BeforeValidator(_from_day)]
+TimeUntilDay = Annotated[datetime, BeforeValidator(_until_day)]
 _LIMITS: dict[str, Any] = {"allow_inf_nan": False, "max_digits": 38, "decimal_places": 18}
 # pydantic checks the limits natively if they come right after Decimal. Validators written later run earlier.
 Number = Annotated[Decimal, Field(**_LIMITS), BeforeValidator(_number), AfterValidator(_finite)]

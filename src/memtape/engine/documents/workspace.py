@@ -136,7 +136,9 @@ class Documents:
             only=choose_documents(types=types, path=path, since=since, until=until),
             decay=None if half_life_days is None else AgeDecay(resources.clock.now(), half_life_days),
         )  # fmt: skip
-        notes = [found.note, *index_notes(self, is_empty=not found.hits)]
+        restricted = types or path or since or until
+        nothing = "no document has the path, type and days that were asked for, and these words"
+        notes = [found.note, nothing if restricted and not found.hits else "", *index_notes(self, is_empty=not found.hits)]
         return replace(found, note="; ".join(note for note in notes if note))
 
     def records_of(self, hits: Sequence[SearchHit]) -> list[PageRecord | None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AliasChoices, Field, create_model
 
 from memtape.core.codec import plain
-from memtape.core.values import Key, Label, Line, Time
+from memtape.core.values import Key, Label, Line, TimeFromDay, TimeUntilDay
 from memtape.documents.citations import Citation
 from memtape.documents.index import ModelCoverage, PendingFiles
 from memtape.errors import Invalid
@@ -40,8 +40,8 @@ class SearchDocuments(OfAgent):
         default_factory=list
     )
     path: Annotated[Line | None, Field(description="file, folder or pattern")] = None
-    since: Annotated[Time | None, Field(description="by date in path, else of file")] = None
-    until: Annotated[Time | None, Field(description="included")] = None
+    since: Annotated[TimeFromDay | None, Field(description="by date in path, else of file")] = None
+    until: Annotated[TimeUntilDay | None, Field(description="included")] = None
     half_life_days: Annotated[
         float | None, Field(gt=0, le=36_500, description="notes so old count half, not rules")
     ] = None
