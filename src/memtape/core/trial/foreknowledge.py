@@ -14,7 +14,7 @@ from memtape.core.trial.round_trips import RoundTrip
 from memtape.core.validation.look_ahead import look_ahead_signs
 
 MIN_FORETOLD_TRADES = 40
-MAX_SHARE_FORETOLD = 0.6  # of the losses that its stops and targets would bring
+MAX_SHARE_FORETOLD = 0.5  # of the losses that its stops and targets would bring
 MIN_DEVIATIONS = 5.0
 
 
