@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.recorded_names import by_todays_names
+
 # ---- the names of today: if a name of memtape changes, this section is the only place to change ----------------------------
 
 
@@ -98,19 +100,6 @@ def restore_from(memory: Any, path: Path) -> None:
     from memtape.engine.proof.transfer import restore_store
 
     restore_store(memory, path)
-
-
-def by_todays_names(answer: Any) -> Any:
-    """An answer of 0.1 with the names of today: a segment called "leash" is "limits", a lesson that was "told" is "shown"."""
-    if isinstance(answer, list):
-        return [by_todays_names(each) for each in answer]
-    if not isinstance(answer, dict):
-        return answer
-    renamed = {"name": {"leash": "limits"}, "segment": {"leash": "limits"}, "status": {"told": "shown"}}
-    return {
-        key: renamed[key].get(value, value) if key in renamed and isinstance(value, str) else by_todays_names(value)
-        for key, value in answer.items()
-    }
 
 
 # ---- the files -------------------------------------------------------------------------------------------------------------

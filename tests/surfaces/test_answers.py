@@ -16,6 +16,7 @@ import pytest
 from memtape.core.ledger.trades import Trade
 from memtape.surfaces.answer_models import answer_model
 from memtape.surfaces.registry import all_operations, result_schema
+from tests.recorded_names import by_todays_names
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "store_0_1.json.gz"
 
@@ -29,7 +30,7 @@ def recorded() -> dict[str, list[Any]]:
     by_name: dict[str, list[Any]] = {}
     for name, answer in rows:
         if answer is not None and "refused" not in answer:
-            by_name.setdefault(name, []).append(answer)
+            by_name.setdefault(name, []).append(by_todays_names(answer))
     return by_name
 
 

@@ -84,7 +84,7 @@ def test_a_missing_argument_says_what_belongs_there() -> None:
     assert code == 2
     assert "path is missing: a new file" in backup.lower()
     assert "--bars is missing: CSV: time, open, high, low, close, volume" in " ".join(sim.split())
-    assert "program is missing: claude-code, claude-desktop, cursor, vscode, codex, gemini" in " ".join(connect.split())
+    assert "PROGRAM is missing: claude-code, claude-desktop, cursor, vscode, codex, gemini" in " ".join(connect.split())
     assert "is missing:" in search
 
 

@@ -19,7 +19,7 @@ from memtape.engine.view.events import events_concerning
 from memtape.engine.view.exposure import position_exposures
 from memtape.engine.view.memories import RecallQuestion, recall_situation
 from memtape.engine.view.owner_stream import skill_of
-from memtape.engine.view.plans import PlanView, plan_views
+from memtape.engine.view.plans import PlanView, plan_views, with_values
 from memtape.engine.view.situation import current_situation
 from memtape.engine.view.view import AnswerBasis
 
@@ -61,7 +61,7 @@ def check_order(
     context = {"side": side, "signal": True, **({"strategy": strategy} if strategy else {})}
     # What a model proposes or states says nothing here: it could state anything, as often as it likes.
     views = [plan for plan in plan_views(view, symbol, now, context) if plan.state.status == "active"]
-    firing = [plan for plan in views if plan.finding in ("fires", "holds")]
+    firing = with_values(view, [plan for plan in views if plan.finding in ("fires", "holds")])
     active = resolve_plans([plan.fired() for plan in firing])
     trusted = [belief for belief in view.beliefs() if belief.tier < MODEL_TIER]
     beliefs = [belief for belief in trusted if _holds_here(belief, now, symbol, side, strategy)]

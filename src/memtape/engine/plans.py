@@ -15,7 +15,7 @@ from memtape.core.memory.beliefs import suggested_plans
 from memtape.core.memory.plans import MAX_PLAN_DAYS, PLAN_DAYS, Plan, changed_plan_state, new_plan_state
 from memtape.core.observed import Situation
 from memtape.core.values import read
-from memtape.engine.view.plans import plan_views, plan_warnings
+from memtape.engine.view.plans import plan_views, plan_warnings, with_values
 from memtape.errors import Conflict, Invalid, PermissionDenied, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.memories import MemoryTables
@@ -40,7 +40,7 @@ class Plans:
         """Every plan at a moment: its state, whether it would fire now, and what its firings were worth."""
         stated = read(Situation, situation) if situation is not None else None
         with self._scope.view(as_of, head) as view:
-            views = plan_views(view, symbol, stated, context)
+            views = with_values(view, plan_views(view, symbol, stated, context))
             waiting = {each.state.id for each in views if each.state.status in ("active", "proposed")}
             found = {each.state.id: plan_warnings(view, each.state.plan) for each in views if each.state.id in waiting}
             return [replace(each, warnings=found.get(each.state.id, ())) for each in views]

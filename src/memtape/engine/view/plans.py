@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,7 @@ class PlanView:
 
     state: PlanState
     finding: str  # expired, fires, holds, waits
-    values: tuple[tuple[datetime, float], ...]  # of each firing that can be judged, in R
+    values: tuple[tuple[datetime, float], ...] = ()  # of each firing that can be judged, in R, where that was asked for
     warnings: tuple[str, ...] = ()  # why its trigger can never hold, or always holds
 
     def fired(self) -> FiredPlan:
@@ -93,16 +94,22 @@ def plan_views(
         last = ticks[0].at
         before = plan_inputs(view.at(last), symbol, decisions_at_tick(view, last).get(symbol or ""))
     inputs = PlanInputs(view.as_of, now, before)
-    firings = plan_firings(view)
-    episodes = view.episodes() if firings else []
     found: list[PlanView] = []
     for state in view.plan_states():
         waiting = state.status in ("active", "proposed")
-        finding = judge_plan(state.plan, inputs, state.fired, state.fired_at) if waiting else "waits"
-        values = [
-            (event.at, value) for event in firings.get(state.id, ()) if (value := _worth(state, event, episodes)) is not None
-        ]
-        found.append(PlanView(state, finding, tuple(values)))
+        found.append(PlanView(state, judge_plan(state.plan, inputs, state.fired, state.fired_at) if waiting else "waits"))
+    return found
+
+
+def with_values(view: View, plans: Sequence[PlanView]) -> list[PlanView]:
+    """The same plans with what their firings were worth. It reads every episode, so briefs do without it."""
+    firings = plan_firings(view) if plans else {}
+    episodes = view.episodes() if firings else []
+    found: list[PlanView] = []
+    for each in plans:
+        fired = firings.get(each.state.id, ())
+        values = [(event.at, value) for event in fired if (value := _worth(each.state, event, episodes)) is not None]
+        found.append(replace(each, values=tuple(values)))
     return found
 
 

@@ -98,7 +98,7 @@ class PlanAnswer(Answer):
 
 def _plan_answer(plans: Plans, state: PlanState) -> PlanAnswer:
     """The answer about a plan that was just made or changed."""
-    return PlanAnswer(plan=plan_row(PlanView(state, "waits", (), plans.warnings(state.plan))))
+    return PlanAnswer(plan=plan_row(PlanView(state, "waits", warnings=plans.warnings(state.plan))))
 
 
 def plan_row(view: PlanView) -> PlanRow:

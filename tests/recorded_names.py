@@ -1,0 +1,18 @@
+"""The names that recorded answers of an older version have today."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def by_todays_names(answer: Any) -> Any:
+    """An answer of 0.1 with the names of today: a segment called "leash" is "limits", a lesson that was "told" is "shown"."""
+    if isinstance(answer, list):
+        return [by_todays_names(each) for each in answer]
+    if not isinstance(answer, dict):
+        return answer
+    renamed = {"name": {"leash": "limits"}, "segment": {"leash": "limits"}, "status": {"told": "shown"}}
+    return {
+        key: renamed[key].get(value, value) if key in renamed and isinstance(value, str) else by_todays_names(value)
+        for key, value in answer.items()
+    }
