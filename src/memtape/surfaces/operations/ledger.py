@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 ASCENDING = "asc-"  # begins the cursor of a page in ascending order
 SortOrder = Literal["desc", "asc"]
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-TRADE_TABLE = ("id", "entry_at", "symbol", "side", "net_pnl_usd", "pnl_r", "exit_at", "exit_trigger")
+TRADE_TABLE = ("id", "entry_at", "symbol", "side", "net_pnl_usd", "pnl_r", "exit_at", "exit_trigger", "status")
 
 
 # The columns of a trade by which a page may be sorted, beside the short names.
