@@ -92,9 +92,12 @@ def _from_state(affect: Affect, owners_limit: float | None, currency: str) -> It
     fallen = f"Drawdown of {100 * affect.drawdown:.1f} %"
     if affect.assumption:
         lost = format_money(Decimal(repr(affect.below_peak)), currency)
-        fallen = f"Drawdown of {lost} ({100 * affect.drawdown:.1f} %{affect.assumption})"
+        share = f"{100 * affect.drawdown:.1f} %" if affect.drawdown_has_share else "more than all of it"
+        fallen = f"Drawdown of {lost} ({share}{affect.assumption})"
     if affect.drawdown >= limit:
-        yield CheckReason("against", f"{fallen} has reached {whose}", "state")
+        # Nobody set this limit, and nobody said how large the account is: that is no reason against an order.
+        nobodys = owners_limit is None and bool(affect.assumption)
+        yield CheckReason("caution" if nobodys else "against", f"{fallen} has reached {whose}", "state")
     elif affect.drawdown > 0.5 * limit:
         yield CheckReason("caution", f"{fallen} is past half of {whose}; risk appetite {affect.risk_appetite:.2f}", "state")
     if affect.consecutive_losses >= 3:
