@@ -82,7 +82,7 @@ class Affect:
 
     @property
     def drawdown_has_share(self) -> bool:
-        """Returns False if the drawdown is larger than all that the account is assumed to have had: a share would mean nothing."""
+        """Returns False if more was lost than the account is assumed to have had: a share would mean nothing."""
         return self.assumed_equity is None or self.drawdown < 1.0
 
     @property

@@ -129,8 +129,23 @@ def _warned(n: int, start: str = " ") -> str:
     return f"{start}{n} warning{'' if n == 1 else 's'}{'.' if start == ' ' else ''}" if n else ""
 
 
+def lessons_sentence(done: Mapping[str, Any]) -> str:
+    """That a model chose no lesson: an empty list alone would leave open whether something failed.
+
+    >>> lessons_sentence({"note": {"lessons": [], "chosen_by": "anthropic/claude-haiku-4-5"}})
+    'This note has no lesson: anthropic/claude-haiku-4-5 found no candidate worth showing.'
+    >>> lessons_sentence({"note": None}), lessons_sentence({"note": {"lessons": [{}], "chosen_by": "memtape"}})
+    ('', '')
+    """
+    note = done.get("note")
+    if not note or note.get("lessons") or not note.get("chosen_by") or note["chosen_by"].startswith("memtape"):
+        return ""
+    return f"This note has no lesson: {note['chosen_by']} found no candidate worth showing."
+
+
 _SENTENCES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "recall_memories": recall_sentence, "pre_trade_check": check_sentence, "explain_memory": score_sentence,
+    "reflect_now": lessons_sentence, "get_lessons": lessons_sentence, "recall_memories": recall_sentence,
+    "pre_trade_check": check_sentence, "explain_memory": score_sentence,
 }  # fmt: skip
 
 
