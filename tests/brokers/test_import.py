@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-import memtape
-from memtape.errors import Invalid, Unknown
-from memtape.plugs.clock import FixedClock
+from memtape.errors import Invalid
 from memtape.surfaces.cli.imports import run_import
 
-from .desk import FILLS, NOON, TRADES, given_memory, ledger, write_file
+from .desk import FILLS, TRADES, given_memory, ledger, write_file
 
 BTC = "BTC,long,2026-06-04T08:00:00Z,2026-06-04T09:00:00Z,100,110,2\n"
 ETH = "ETH,short,2026-06-05T08:00:00Z,2026-06-05T09:00:00Z,50,55,3\n"
@@ -156,17 +154,12 @@ def test_an_id_that_is_known_with_another_content_is_told_not_dropped(tmp_path: 
 
 
 def test_a_preview_for_the_default_agent_does_not_make_it_and_a_commit_does(tmp_path: Path) -> None:
-    memory = memtape.open(":memory:", clock=FixedClock(NOON))
+    memory = given_memory()
     path = write_file(tmp_path, TRADES + BTC + BTC)
     assert run_import(memory, path)["new"] == 2
-    assert memory.agents() == []
+    assert [agent.id for agent in memory.agents()] == ["desk"]
     run_import(memory, path, commit=True)
-    assert [agent.id for agent in memory.agents()] == ["main"]
-
-
-def test_an_import_without_an_agent_is_refused_where_there_are_others(tmp_path: Path) -> None:
-    with pytest.raises(Unknown, match="There are: desk"):
-        run_import(given_memory(), write_file(tmp_path, TRADES + BTC), commit=True)
+    assert [agent.id for agent in memory.agents()] == ["desk", "main"]
 
 
 def test_an_agent_that_does_not_exist_is_named_in_the_preview_and_made_by_the_commit(tmp_path: Path) -> None:
