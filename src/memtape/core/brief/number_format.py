@@ -94,6 +94,17 @@ def format_percent(number: Decimal | float) -> str:
     return f"{abs(shown) if shown == 0 else shown:,f}"
 
 
+def signed_figure(value: float, sign: str = "+") -> str:
+    """Returns a number to two places with its sign; a value that rounds to zero has none.
+
+    >>> signed_figure(-0.384), signed_figure(0.001), signed_figure(1234.5), signed_figure(0.9, "")
+    ('-0.38', '0.00', '+1,234.50', '0.90')
+    >>> signed_figure(-0.0049)
+    '0.00'
+    """
+    return "0.00" if abs(value) < 0.005 else f"{value:{sign},.2f}"
+
+
 def format_mean_r(r: float) -> str:
     """Returns a mean in R, to two places.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Literal
 
-from memtape.core.brief.number_format import format_money
+from memtape.core.brief.number_format import format_money, signed_figure
 from memtape.core.brief.sanitize import quote_text
 from memtape.core.calendar import CalendarEvent
 from memtape.core.exposure import PositionExposure, reaction_text
@@ -77,10 +77,10 @@ def _from_evidence(evidence: Evidence, currency: str) -> Iterable[CheckReason]:
         return
     low, high = evidence.mean_r_interval or (evidence.mean_r, evidence.mean_r)
     counted = f"{evidence.n} trades, similar ones counting more (effective sample {evidence.n_eff:.1f})"
-    text = f"{counted}: mean {evidence.mean_r:+.2f}"
+    text = f"{counted}: mean {signed_figure(evidence.mean_r)}"
     unit = evidence.unit.phrase(currency)
     short = "R" if unit == "R" else ""
-    text += f"{short}, 90 % interval {low:+.2f} to {high:+.2f}{short}{'' if short else f', in {unit}'}"
+    text += f"{short}, 90 % interval {signed_figure(low)} to {signed_figure(high)}{short}{'' if short else f', in {unit}'}"
     weighs: CheckVerdict = "against" if high < 0 else "caution" if evidence.mean_r < 0 else "clear"
     yield CheckReason(weighs, text, "evidence")
 

@@ -103,6 +103,8 @@ def recall_sentence(done: Mapping[str, Any]) -> str:
     >>> recall_sentence({"n": 0, "unit": "R", "evidence": {"n_trades": 0}, "warnings": []})
     'In short: there are no memories yet.'
     """
+    from memtape.core.brief.number_format import signed_figure
+
     evidence, warnings = done.get("evidence") or {}, done.get("warnings") or []
     if not done.get("n"):
         return "In short: there are no memories yet."
@@ -110,9 +112,9 @@ def recall_sentence(done: Mapping[str, Any]) -> str:
     if not n or rate is None or mean is None:
         return f"In short: none of the {done['n']} memories has an outcome for this situation.{_warned(len(warnings))}"
     unit = "R" if done.get("unit") == "R" else f" {done.get('unit')}"
-    made = f"of {n:,} trades, similar ones counting more, {rate * 100:.0f} % won, with {mean:+.2f}{unit} on average"
+    made = f"of {n:,} trades, similar ones counting more, {rate * 100:.0f} % won, with {signed_figure(mean)}{unit} on average"
     if n == 1:
-        made = f"1 trade made {mean:+.2f}{unit}"
+        made = f"1 trade made {signed_figure(mean)}{unit}"
     return f"In short: {made}{_doubt(evidence)}{_warned(len(warnings), '; ')}."
 
 
