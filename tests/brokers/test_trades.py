@@ -31,6 +31,16 @@ def test_every_column_of_a_rich_file_is_kept() -> None:
     assert (trade.situation.session, trade.situation.regime) == ("london", "trending")
 
 
+def test_a_setup_in_a_few_words_is_a_tag_and_the_reason_where_no_other_is_given() -> None:
+    sentence = "waited for the second close above the range before I bought"
+    named = read_trade(f"{HEAD},pnl,Setup,Tags", f"BTC,long,{SPAN},100,110,10,Opening range; news,A+")
+    assert (named.tags, named.entry_reason) == (("A+", "Opening range", "news"), "Opening range; news")
+    told = read_trade(f"{HEAD},pnl,Setup", f"BTC,long,{SPAN},100,110,10,{sentence}")
+    assert (told.tags, told.entry_reason) == ((), sentence)
+    both = read_trade(f"{HEAD},pnl,Pattern,Thesis", f"BTC,long,{SPAN},100,110,10,flag,rates fall")
+    assert (both.tags, both.entry_reason) == (("flag",), "rates fall")
+
+
 def test_profit_without_quantity_is_enough() -> None:
     trade = read_trade(f"{HEAD},pnl", f"XAUUSD,BUY,{SPAN},1893.9,1899.4,10.54")
     assert (trade.qty, trade.pnl) == (None, Decimal("10.54"))

@@ -180,6 +180,17 @@ def test_a_drawdown_of_an_equity_that_nobody_stated_is_in_money_first_and_says_w
     assert shown and all(" % now, assuming 10,000" in why for why in shown)
 
 
+def test_more_lost_than_anybody_stated_is_no_share_and_no_reason_against_an_order(memory: Memory) -> None:
+    agent = given_agent(memory, mode="live")
+    agent.imports.commit([replace(closed(n), qty=Decimal(4000)) for n in (1, 3, 5, 7)], {"file": "trades.csv"})
+    assert "- Drawdown: $16,000 from the peak" in agent.briefs.make().brief.text.splitlines()
+    found = [reason for reason in agent.memories.check_order(symbol="ETH", side="long").reasons if reason.source == "state"]
+    # The account may be ten times as large: neither its size nor the limit was stated by anybody.
+    assert (found[0].weighs, found[0].text) == (
+        "caution", "Drawdown of $16,000 (more than all of it, assuming 10,000) has reached memtape's default limit of 20 %",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("author", "limits", "rule"),
     [

@@ -284,6 +284,16 @@ def test_habits_can_be_reflection_of_one_symbol(visit: Come, floor: Memory) -> N
     assert all(pattern["sentence"] in here.text("section:has(#patterns-title)") for pattern in found["patterns"])
 
 
+def test_closes_that_have_no_r_make_no_confidence() -> None:
+    memory = memtape.open(":memory:")
+    for n in range(4):
+        told = {"symbol": "BTC", "direction": "long", "entry_price": 100, "exit_price": 99, "qty": 1, "trade_id": f"t{n}",
+                "entry_at": f"2026-06-0{n + 1}T08:00:00Z", "exit_at": f"2026-06-0{n + 1}T09:00:00Z"}  # fmt: skip
+        execute(memory, "remember_trade", told)
+    page = client_of(memory).get("/agents/main/state").text
+    assert "none of the 4 closes has one" in page and "closes with an R" not in page
+
+
 def test_the_state_is_drawn_with_a_stroke_for_every_close(visit: Come, floor: Memory) -> None:
     state = ask(floor, "swing", "get_agent_state", history=5000)
     closes = [step for step in state["history"] if step["what"] == "close" and step["pnl_r"] is not None]

@@ -100,8 +100,10 @@ TRADE_FIELD_NAMES: FieldNames = {
     "stop": ("initialstop", "initialstoploss", "initialstoplossabs", "initialstopprice", "stop", "stoploss", "stoplossprice",
              "stopprice", "sl", "slprice", "stoplossabs"),
     "target": ("target", "takeprofit", "takeprofitprice", "tp", "tpprice", "profittarget", "targetprice"),
-    "entry_reason": ("entryreason", "entertag", "entrytag", "buytag", "entrysignal", "setup", "thesis", "rationale",
+    "entry_reason": ("entryreason", "entertag", "entrytag", "buytag", "entrysignal", "thesis", "rationale",
                      "justification", "openreason", "buyreason", "opencomment"),
+    # A journal names its setups in a few words: they are the reason of the entry, and a label to group trades by.
+    "setup": ("setup", "setups", "setupname", "setuptype", "tradesetup", "entrysetup", "pattern", "patterns", "chartpattern"),
     "exit_reason": ("exitreason", "closereason", "sellreason", "exitsignal", "exittag", "reason", "closecomment"),
     "note": ("note", "notes", "comment", "comments", "remark", "remarks", "memo", "reflection", "kommentar", "bemerkung",
              "notiz", "commentaire", "remarque"),

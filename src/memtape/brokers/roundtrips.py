@@ -30,6 +30,7 @@ MAX_LABEL_CHARS = 64
 MAX_NOTE_CHARS = 2000
 LABEL_FIELDS: tuple[LabelKind, ...] = ("regime", "volatility", "session")
 MAX_TAGS = 16
+MAX_SETUP_WORDS = 6  # of the name of a setup
 OPEN_WORDS = frozenset({
     "open", "opened", "unclosed", "running", "active", "live", "pending", "partial", "partiallyclosed",
 })  # fmt: skip
@@ -233,7 +234,9 @@ def _build_trades(table: MappedTable, drafts: Sequence[TradeDraft], names: Seque
     for name in ("atr_d1", "atr_h1", "atr_m5"):
         if name in table:
             situation[name] = [float(v) if isinstance(v, Decimal) and v > 0 else None for v in table.numbers(name)]
-    tags = table.lines("tags", 1000) if "tags" in table else None
+    tags = _tags(table)
+    if "setup" in table and "entry_reason" not in table:
+        optional["entry_reason"] = table.lines("setup", REASON_LENGTH)
     for done, (draft, id_) in enumerate(zip(drafts, names, strict=True)):
         row = draft.row
         if table.options.on_progress and done % PROGRESS_ROWS == 0:
@@ -259,8 +262,8 @@ def _build_trades(table: MappedTable, drafts: Sequence[TradeDraft], names: Seque
                 data[name] = value
         if known := {name: column[row] for name, column in situation.items() if column[row]}:
             data["situation"] = known
-        if tags and (text := tags[row]):
-            data["tags"] = tag_list(text)
+        if tags[row]:
+            data["tags"] = tags[row]
         try:
             for name, cell in bad:
                 table.add_unreadable(row, name, cell)
@@ -269,6 +272,24 @@ def _build_trades(table: MappedTable, drafts: Sequence[TradeDraft], names: Seque
                 yield FoundRow(draft.line, trade)
         except Invalid as error:
             table.add_refused(draft.line, error)
+
+
+def _tags(table: MappedTable) -> list[tuple[str, ...]]:
+    """Returns the tags of each row, and its setups where they are named in a few words. A sentence is a reason only."""
+    both = zip(table.lines("tags", 1000), table.lines("setup", 1000), strict=True)
+    return [
+        tuple(dict.fromkeys((*tag_list(tags or ""), *(one for one in tag_list(setup or "") if is_setup_name(one)))))[:MAX_TAGS]
+        for tags, setup in both
+    ]
+
+
+def is_setup_name(text: str) -> bool:
+    """Returns True for the name of a setup, and not for a sentence.
+
+    >>> is_setup_name("Opening range breakout"), is_setup_name("I waited for the close above the range and then bought")
+    (True, False)
+    """
+    return len(text.split()) <= MAX_SETUP_WORDS
 
 
 def tag_list(text: str) -> tuple[str, ...]:

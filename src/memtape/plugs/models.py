@@ -17,17 +17,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import field
 from decimal import Decimal
+from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from memtape.core.brief.sanitize import one_line, redact_secrets
+from memtape.core.near_names import meant
 from memtape.core.value_class import dataclass
 from memtape.core.values import read
 from memtape.errors import Invalid, MissingExtra, ModelFailed
 from memtape.plugs.answer_schema import without_optional_nulls
-from memtape.plugs.prices import NOT_CACHED, CachedTokens, Price, answer_cost, price_of
+from memtape.plugs.prices import LIST_PRICES, NOT_CACHED, CachedTokens, Price, answer_cost, price_of
 
 TIMEOUT_SECONDS = 60.0
 RETRIES = 2
@@ -124,18 +126,38 @@ def model_of(
 
 
 STATS_REFLECTOR = "stats"  # memtape itself: no model
+LIKE_A_FAMILY = 0.85  # claude-hiaku is like claude-haiku; claude-opal, which may come one day, is not like claude-opus
+_WORDS = re.compile("[a-z]+")
 
 
 def check_reflector(name: str) -> None:
     """Raises Invalid unless a name is `stats` or that of a model at a known provider. It needs no SDK and no key.
 
-    >>> check_reflector("stats"), check_reflector("openai/qwen3:8b")
-    (None, None)
+    Providers add models, so a name that is new is accepted; one that is a slip of the keyboard in a known name is not.
+
+    >>> check_reflector("stats"), check_reflector("openai/qwen3:8b"), check_reflector("anthropic/claude-haiku-9")
+    (None, None, None)
+    >>> check_reflector("anthropic/claude-sonet-4-5")
+    Traceback (most recent call last):
+    memtape.errors.Invalid: memory.reflection.model: 'claude-sonet-4-5' is no known model. Did you mean claude-sonnet-4-5 or ...?
     """
     provider, _, short = name.partition("/")
     if name != STATS_REFLECTOR and (provider not in KEY_SETTINGS or not short.strip()):
         fix = "Write stats (memtape itself), anthropic/NAME or openai/NAME, like anthropic/claude-haiku-4-5"
         raise Invalid("memory.reflection.model", f"'{name}' names no reflector", fix)
+    if provider == "anthropic" and (near := _meant_family(short)):
+        raise Invalid("memory.reflection.model", f"'{short}' is no known model", near)
+
+
+def _meant_family(short: str) -> str:
+    """Returns which model of Anthropic may be meant; empty if the words of the name are known, or like no known ones."""
+
+    def words(of: str) -> str:
+        return "-".join(_WORDS.findall(of))
+
+    families = {words(known): known for known in sorted(LIST_PRICES, reverse=True) if known.startswith("claude")}
+    near = [] if words(short) in families else get_close_matches(words(short), families, n=1, cutoff=LIKE_A_FAMILY)
+    return meant(short, [known for known in LIST_PRICES if words(known) == near[0]]) if near else ""
 
 
 KEY_SETTINGS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}

@@ -171,10 +171,12 @@ class Input:
 
 
 def read_pairs(text: str, field: str) -> dict[str, Any]:
-    """An object that is written as pairs. Numbers, true, false and null are read as JSON reads them.
+    """An object that is written as pairs. Numbers, true, false, null and text in quotes are read as JSON reads them.
 
     >>> read_pairs("session=london, regime=ranging,atr_d1=12.5", "context")
     {'session': 'london', 'regime': 'ranging', 'atr_d1': 12.5}
+    >>> read_pairs('session="london session",regime="12"', "context")
+    {'session': 'london session', 'regime': '12'}
     """
     found: dict[str, Any] = {}
     for pair in text.split(","):
@@ -188,7 +190,7 @@ def read_pairs(text: str, field: str) -> dict[str, Any]:
     return found
 
 
-_JSON_WORD = re.compile(r"^(-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?|true|false|null)$")
+_JSON_WORD = re.compile(r'^(-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?|true|false|null|"[^"\\]*")$')
 
 
 def inputs(schema: Mapping[str, Any]) -> list[Input]:

@@ -140,7 +140,7 @@ def test_the_sentence_gives_counts_interval_and_what_happens_otherwise():
     episodes += [trade(n + 100, r, session="asia") for n, r in enumerate(others)]
     belief = told(believed(episodes), session="london")
     assert belief.sentence == (
-        "VB on XAUUSD wins more often in London: 21 of 30 (70 %, 90 % interval 55-82 %) against 48 % of its other 120 trades."
+        "VB on XAUUSD wins more often in London: 21 of 30 (70 %, 90 % interval 55-82 %) against 48 % of the other 120 trades."
     )
     assert (belief.n, belief.base_n, belief.leaning, belief.posterior) == (30, 120, "more", Beta(22.0, 10.0))
     assert belief.p_value >= difference_p_value(21, 30, 58, 120)
@@ -389,7 +389,7 @@ def test_london_that_wins_long_and_loses_short_is_split_by_side():
     found = believed(episodes)
     london = told(found, session="london")
     assert london.status == "split"
-    assert london.why == "It splits by side: long wins 80 % of 50, short 20 % of 50; its other 100 trades win 50 %."
+    assert london.why == "It splits by side: long wins 80 % of 50, short 20 % of 50; the other 100 trades win 50 %."
     assert set(london.related) == {told(found, session="london", side=side).id for side in ("long", "short")}
     assert told(found, session="asia").status != "split"
 

@@ -40,12 +40,19 @@ def format_rough_gain(amount: Decimal, currency: str) -> str:
 
 
 def format_price_of_unit(amount: Decimal, currency: str) -> str:
-    """Returns an amount without a sign, to the cent; below a cent, to two significant digits.
+    """Returns an amount without a sign: whole from 1,000 on, to the cent below, and below ten cents to two significant digits.
 
-    >>> format_price_of_unit(Decimal("4.1"), "USD"), format_price_of_unit(Decimal("1250"), "EUR")
-    ('$4.10', 'EUR 1,250.00')
+    >>> format_price_of_unit(Decimal("4.1"), "USD"), format_price_of_unit(Decimal("1846410"), "EUR")
+    ('$4.10', 'EUR 1,846,410')
+    >>> format_price_of_unit(Decimal("0.0135"), "USD"), format_price_of_unit(Decimal("0.000021003"), "BTC")
+    ('$0.014', 'BTC 0.000021')
     """
-    return format_gain(abs(amount), currency).removeprefix("+")
+    size = abs(amount)
+    if size >= 1_000:
+        return _signed(size, _size(size, whole_from=1_000), currency, plus="")
+    if 0 < size < Decimal("0.1"):
+        return _signed(size, _digits(size, 2), currency, plus="")
+    return format_gain(size, currency).removeprefix("+")
 
 
 def format_number(amount: Decimal) -> str:
@@ -85,6 +92,17 @@ def format_percent(number: Decimal | float) -> str:
     small = _rounded(exact, 2)
     shown = small if 0 < abs(small) < Decimal("0.1") else _rounded(exact, 1)
     return f"{abs(shown) if shown == 0 else shown:,f}"
+
+
+def signed_figure(value: float, sign: str = "+") -> str:
+    """Returns a number to two places with its sign; a value that rounds to zero has none.
+
+    >>> signed_figure(-0.384), signed_figure(0.001), signed_figure(1234.5), signed_figure(0.9, "")
+    ('-0.38', '0.00', '+1,234.50', '0.90')
+    >>> signed_figure(-0.0049)
+    '0.00'
+    """
+    return "0.00" if abs(value) < 0.005 else f"{value:{sign},.2f}"
 
 
 def format_mean_r(r: float) -> str:

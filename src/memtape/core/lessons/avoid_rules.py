@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from memtape.core.brief.number_format import signed_figure
 from memtape.core.brief.sanitize import quote_text
 from memtape.core.lessons.candidates import MIN_TRADING_DAYS, tested_count
 from memtape.core.lessons.reflection import Candidate, Lesson
@@ -164,7 +165,7 @@ def _against_ledger(text: str, candidate: Candidate, cells: int) -> str | None:
         return None
     first = next((way for clause in _clauses(text) if (way := _leaning(clause))), 0)
     blamed = next((way for clause in _clauses(text) if (way := _leaning(clause, GOOD - URGING))), 0) < 0
-    figure = f"{candidate.mean:+.2f}{'R' if candidate.unit.startswith('R') else ''}"
+    figure = f"{signed_figure(candidate.mean)}{'R' if candidate.unit.startswith('R') else ''}"
     if first > 0 and candidate.mean < 0:
         return f"It speaks well of trades whose mean is {figure}"
     if blamed and candidate.mean > 0 and candidate.mean >= (candidate.rest or 0.0):

@@ -23,10 +23,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, localcontext
 from typing import Literal
 
+from memtape.core.brief.number_format import signed_figure
 from memtape.core.brief.sanitize import quote_text, safe_name
 from memtape.core.lessons.candidates import MIN_TRADING_DAYS, find_candidates, tested_count
 from memtape.core.lessons.reflection import Candidate
-from memtape.core.lessons.stats_lessons import signed_figure
 from memtape.core.lessons.trade_groups import (
     ALIKE_SHARE,
     HOUR,

@@ -27,6 +27,7 @@ from dataclasses import replace
 from typing import Final
 
 from memtape.core.brief.budget import estimate_tokens
+from memtape.core.brief.number_format import signed_figure
 from memtape.core.codec import make_id
 from memtape.core.lessons.avoid_rules import contradicted_rule
 from memtape.core.lessons.candidates import MIN_TRADING_DAYS, SIZE_AFTER_LOSSES, STOP, tested_count
@@ -279,12 +280,3 @@ def outcome_amount(value: float, one: Candidate) -> str:
 def _unit(one: Candidate) -> str:
     """Returns the unit where a bare R does not say it."""
     return "" if one.unit == "R" else f", in {one.unit}"
-
-
-def signed_figure(value: float, sign: str = "+") -> str:
-    """Returns a number to two places with its sign; a value that rounds to zero has none.
-
-    >>> signed_figure(-0.384), signed_figure(0.001), signed_figure(1234.5), signed_figure(0.9, "")
-    ('-0.38', '0.00', '+1,234.50', '0.90')
-    """
-    return "0.00" if abs(value) < 0.005 else f"{value:{sign},.2f}"

@@ -81,6 +81,11 @@ class Affect:
         return (self.peak_equity - self.equity_without_flows) / self.peak_equity if self.peak_equity > 0 else 0.0
 
     @property
+    def drawdown_has_share(self) -> bool:
+        """Returns False if more was lost than the account is assumed to have had: a share would mean nothing."""
+        return self.assumed_equity is None or self.drawdown < 1.0
+
+    @property
     def assumption(self) -> str:
         """What must be said beside a percentage of the equity; empty if the equity is known."""
         return "" if self.assumed_equity is None else f", assuming {self.assumed_equity:,.0f}"

@@ -28,6 +28,7 @@ from datetime import datetime
 from statistics import median
 from typing import Literal, NamedTuple
 
+from memtape.core.brief.number_format import signed_figure
 from memtape.core.memory import habits
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.habits import MIN_HALVES_TRADES, MIN_SIDE_TRADES
@@ -392,7 +393,7 @@ def _went(trades: Sequence[Episode]) -> GroupOutcome:
 
 def _outcome_words(went: GroupOutcome, unit: OutcomeUnit) -> str:
     shown = {"money": f" {unit.noun}", "atr_proxy": "R by ATR"}.get(unit.source or "", "R")
-    return "" if went.mean_r is None else f" ({went.mean_r:+.2f}{shown} on average)"
+    return "" if went.mean_r is None else f" ({signed_figure(went.mean_r)}{shown} on average)"
 
 
 def _known(values: Iterable[float | None]) -> list[float]:

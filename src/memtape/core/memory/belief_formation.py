@@ -18,7 +18,7 @@ same way, and those stated answer to a gate of their own, since they were not fo
 >>> counts = CellCounts({cell: inside, known: Tally(150, 79, 150, 20.0, 240.0)}, {}, OutcomeUnit("stop"))
 >>> [belief] = beliefs_from_counts(counts, (), datetime(2026, 6, 5, tzinfo=UTC))
 >>> print(belief.sentence)
-VB on XAUUSD wins more often in London: 21 of 30 (70 %, 90 % interval 55-82 %) against 48 % of its other 120 trades.
+VB on XAUUSD wins more often in London: 21 of 30 (70 %, 90 % interval 55-82 %) against 48 % of the other 120 trades.
 >>> belief.status, belief.why
 ('believed', 'Chance alone gives a difference like this in 5.3 % of histories: rare enough with 1 group tested.')
 """

@@ -2,15 +2,22 @@
 
 >>> key = CellKey("VB", "XAUUSD", (("session", "london"),))
 >>> belief_sentence(key, 21, 30, 58, 120)
-'VB on XAUUSD wins more often in London: 21 of 30 (70 %, 90 % interval 55-82 %) against 48 % of its other 120 trades.'
+'VB on XAUUSD wins more often in London: 21 of 30 (70 %, 90 % interval 55-82 %) against 48 % of the other 120 trades.'
 >>> longs = CellKey("VB", "XAUUSD", (("regime", "trending_up"), ("side", "long")))
 >>> print(belief_sentence(longs, 4, 30, 58, 120, left_out=True).replace(": ", ":\\n"))
 VB longs on XAUUSD win less often in a trending-up market:
-4 of 30 (13 %, 90 % interval 6-27 %) against 48 % of its other 120 trades that no other belief covers.
+4 of 30 (13 %, 90 % interval 6-27 %) against 48 % of the other 120 trades that no other belief covers.
 >>> belief_sentence(key, 51, 80, 353, 550)
-'VB on XAUUSD wins about as often in London: 51 of 80 (64 %, 90 % interval 55-72 %) against 64 % of its other 550 trades.'
+'VB on XAUUSD wins about as often in London: 51 of 80 (64 %, 90 % interval 55-72 %) against 64 % of the other 550 trades.'
 >>> cell_phrase(key), cell_phrase(longs)
 ('VB on XAUUSD in London', 'VB longs on XAUUSD in a trending-up market')
+
+The strategy of whoever has named none is called `main`, which says nothing:
+
+>>> belief_sentence(CellKey("main", "XAUUSD", (("side", "short"),)), 21, 30, 58, 120).partition(":")[0]
+'Shorts on XAUUSD win more often'
+>>> belief_sentence(CellKey("main", "XAUUSD", (("session", "london"),)), 21, 30, 58, 120).partition(":")[0]
+'Trades on XAUUSD win more often in London'
 """
 
 from __future__ import annotations
@@ -20,6 +27,7 @@ from collections.abc import Mapping
 from memtape.core.memory.belief_cells import MIN_COMPARED_TRADES, CellKey
 from memtape.core.memory.beliefs import BELIEVED_FROM_TRADES, wilson_interval
 
+UNNAMED_STRATEGY = "main"
 SESSION_PHRASES: Mapping[str, str] = {
     "asia": "in Asia", "london": "in London", "newyork": "in New York", "overlap": "in the London and New York overlap",
 }  # fmt: skip
@@ -31,6 +39,8 @@ FIELD_NAMES: Mapping[str, str] = {
 def belief_sentence(key: CellKey, wins: int, n: int, base_wins: int, base_n: int, left_out: bool = False) -> str:
     """Returns an induced belief as a sentence. `left_out`: the base is without the trades of other beliefs."""
     who, where, plural = _parts(key)
+    if key.strategy == UNNAMED_STRATEGY:
+        who = f"{who[0].upper()}{who[1:]}"
     place = f" {where}" if where else ""
     if base_n < MIN_COMPARED_TRADES:
         return f"{who} won {_counted(wins, n)}{place}; {too_few(base_n, left_out)}."
@@ -38,7 +48,7 @@ def belief_sentence(key: CellKey, wins: int, n: int, base_wins: int, base_n: int
     # "Less often: 64 % against 64 %" would contradict itself.
     alike = "as often" if rate == base_rate else "about as often" if percent(rate) == percent(base_rate) else ""
     often = alike or ("more often" if rate > base_rate else "less often")
-    others = f"its other {base_n} trades{' that no other belief covers' if left_out else ''}"
+    others = f"the other {base_n} trades{' that no other belief covers' if left_out else ''}"
     return f"{who} win{'' if plural else 's'} {often}{place}: {_counted(wins, n)} against {percent(base_rate)} of {others}."
 
 
@@ -89,11 +99,11 @@ def split_sentence(field: str, parts: Mapping[str, tuple[int, int]], base_wins: 
     """Returns how a cell splits: its parts by label with wins and trades.
 
     >>> split_sentence("side", {"long": (40, 50), "short": (10, 50)}, 50, 100)
-    'It splits by side: long wins 80 % of 50, short 20 % of 50; its other 100 trades win 50 %.'
+    'It splits by side: long wins 80 % of 50, short 20 % of 50; the other 100 trades win 50 %.'
     """
     first, *others = [(label.replace("_", " "), percent(wins / n), n) for label, (wins, n) in parts.items()]
     listed = [f"{first[0]} wins {first[1]} of {first[2]}", *(f"{label} {rate} of {n}" for label, rate, n in others)]
-    return f"It splits by {FIELD_NAMES[field]}: {', '.join(listed)}; its other {base_n} trades win {percent(base_wins / base_n)}."
+    return f"It splits by {FIELD_NAMES[field]}: {', '.join(listed)}; the other {base_n} trades win {percent(base_wins / base_n)}."
 
 
 def chance_words(p_value: float, passes: bool, groups: int, kind: str = "group") -> str:
@@ -131,8 +141,11 @@ def _parts(key: CellKey) -> tuple[str, str, bool]:
     """Returns who trades, in which conditions, and whether the subject is a plural."""
     labels = dict(key.conditions)
     side = labels.pop("side", None)
+    where = " ".join(_condition(name, label) for name, label in labels.items())
+    if key.strategy == UNNAMED_STRATEGY:
+        return f"{f'{side}s' if side else 'trades'} on {key.symbol}", where, True
     who = f"{key.strategy} {side}s on {key.symbol}" if side else f"{key.strategy} on {key.symbol}"
-    return who, " ".join(_condition(name, label) for name, label in labels.items()), side is not None
+    return who, where, side is not None
 
 
 def _condition(name: str, label: str) -> str:

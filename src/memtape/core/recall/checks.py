@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Literal
 
-from memtape.core.brief.number_format import format_money
+from memtape.core.brief.number_format import format_money, signed_figure
 from memtape.core.brief.sanitize import quote_text
 from memtape.core.calendar import CalendarEvent
 from memtape.core.exposure import PositionExposure, reaction_text
@@ -77,10 +77,10 @@ def _from_evidence(evidence: Evidence, currency: str) -> Iterable[CheckReason]:
         return
     low, high = evidence.mean_r_interval or (evidence.mean_r, evidence.mean_r)
     counted = f"{evidence.n} trades, similar ones counting more (effective sample {evidence.n_eff:.1f})"
-    text = f"{counted}: mean {evidence.mean_r:+.2f}"
+    text = f"{counted}: mean {signed_figure(evidence.mean_r)}"
     unit = evidence.unit.phrase(currency)
     short = "R" if unit == "R" else ""
-    text += f"{short}, 90 % interval {low:+.2f} to {high:+.2f}{short}{'' if short else f', in {unit}'}"
+    text += f"{short}, 90 % interval {signed_figure(low)} to {signed_figure(high)}{short}{'' if short else f', in {unit}'}"
     weighs: CheckVerdict = "against" if high < 0 else "caution" if evidence.mean_r < 0 else "clear"
     yield CheckReason(weighs, text, "evidence")
 
@@ -92,9 +92,12 @@ def _from_state(affect: Affect, owners_limit: float | None, currency: str) -> It
     fallen = f"Drawdown of {100 * affect.drawdown:.1f} %"
     if affect.assumption:
         lost = format_money(Decimal(repr(affect.below_peak)), currency)
-        fallen = f"Drawdown of {lost} ({100 * affect.drawdown:.1f} %{affect.assumption})"
+        share = f"{100 * affect.drawdown:.1f} %" if affect.drawdown_has_share else "more than all of it"
+        fallen = f"Drawdown of {lost} ({share}{affect.assumption})"
     if affect.drawdown >= limit:
-        yield CheckReason("against", f"{fallen} has reached {whose}", "state")
+        # Nobody set this limit, and nobody said how large the account is: that is no reason against an order.
+        nobodys = owners_limit is None and bool(affect.assumption)
+        yield CheckReason("caution" if nobodys else "against", f"{fallen} has reached {whose}", "state")
     elif affect.drawdown > 0.5 * limit:
         yield CheckReason("caution", f"{fallen} is past half of {whose}; risk appetite {affect.risk_appetite:.2f}", "state")
     if affect.consecutive_losses >= 3:

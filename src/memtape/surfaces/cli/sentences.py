@@ -103,6 +103,8 @@ def recall_sentence(done: Mapping[str, Any]) -> str:
     >>> recall_sentence({"n": 0, "unit": "R", "evidence": {"n_trades": 0}, "warnings": []})
     'In short: there are no memories yet.'
     """
+    from memtape.core.brief.number_format import signed_figure
+
     evidence, warnings = done.get("evidence") or {}, done.get("warnings") or []
     if not done.get("n"):
         return "In short: there are no memories yet."
@@ -110,9 +112,9 @@ def recall_sentence(done: Mapping[str, Any]) -> str:
     if not n or rate is None or mean is None:
         return f"In short: none of the {done['n']} memories has an outcome for this situation.{_warned(len(warnings))}"
     unit = "R" if done.get("unit") == "R" else f" {done.get('unit')}"
-    made = f"of {n:,} trades, similar ones counting more, {rate * 100:.0f} % won, with {mean:+.2f}{unit} on average"
+    made = f"of {n:,} trades, similar ones counting more, {rate * 100:.0f} % won, with {signed_figure(mean)}{unit} on average"
     if n == 1:
-        made = f"1 trade made {mean:+.2f}{unit}"
+        made = f"1 trade made {signed_figure(mean)}{unit}"
     return f"In short: {made}{_doubt(evidence)}{_warned(len(warnings), '; ')}."
 
 
@@ -129,8 +131,23 @@ def _warned(n: int, start: str = " ") -> str:
     return f"{start}{n} warning{'' if n == 1 else 's'}{'.' if start == ' ' else ''}" if n else ""
 
 
+def lessons_sentence(done: Mapping[str, Any]) -> str:
+    """That a model chose no lesson: an empty list alone would leave open whether something failed.
+
+    >>> lessons_sentence({"note": {"lessons": [], "chosen_by": "anthropic/claude-haiku-4-5"}})
+    'This note has no lesson: anthropic/claude-haiku-4-5 found no candidate worth showing.'
+    >>> lessons_sentence({"note": None}), lessons_sentence({"note": {"lessons": [{}], "chosen_by": "memtape"}})
+    ('', '')
+    """
+    note = done.get("note")
+    if not note or note.get("lessons") or not note.get("chosen_by") or note["chosen_by"].startswith("memtape"):
+        return ""
+    return f"This note has no lesson: {note['chosen_by']} found no candidate worth showing."
+
+
 _SENTENCES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "recall_memories": recall_sentence, "pre_trade_check": check_sentence, "explain_memory": score_sentence,
+    "reflect_now": lessons_sentence, "get_lessons": lessons_sentence, "recall_memories": recall_sentence,
+    "pre_trade_check": check_sentence, "explain_memory": score_sentence,
 }  # fmt: skip
 
 

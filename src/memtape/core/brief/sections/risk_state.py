@@ -61,7 +61,9 @@ def risk_lines(state: RiskState, currency: str) -> Iterator[BriefLine]:
     if fallen != NO_DRAWDOWN:
         if state.assumption:
             lost = format_money(state.drawdown_usd, currency)
-            yield BriefLine(f"- Drawdown: {lost} from the peak ({fallen} %{state.assumption})")
+            # An account cannot lose more than all it had: then the assumption is wrong, and a share of it says nothing.
+            share = f" ({fallen} %{state.assumption})" if (state.drawdown or 0.0) < 1.0 else ""
+            yield BriefLine(f"- Drawdown: {lost} from the peak{share}")
         else:
             yield BriefLine(f"- Drawdown: {fallen} % from the peak")
 

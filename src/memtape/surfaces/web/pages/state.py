@@ -21,5 +21,6 @@ def state_page(request: PageRequest) -> Response:
     return request.show(
         "state.html", state=state, history=history, currency=request.currency,
         recent=history[::-1][:STEPS_LISTED], closes=sum(step.what == "close" for step in history),
+        with_r=sum(step.pnl_r is not None for step in history),
         chart=affect_chart(history, state.max_acceptable_drawdown),
     )  # fmt: skip
