@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from memtape.errors import Invalid
+import memtape
+from memtape.errors import Invalid, Unknown
+from memtape.plugs.clock import FixedClock
 from memtape.surfaces.cli.imports import run_import
 
-from .desk import FILLS, TRADES, given_memory, ledger, write_file
+from .desk import FILLS, NOON, TRADES, given_memory, ledger, write_file
 
 BTC = "BTC,long,2026-06-04T08:00:00Z,2026-06-04T09:00:00Z,100,110,2\n"
 ETH = "ETH,short,2026-06-05T08:00:00Z,2026-06-05T09:00:00Z,50,55,3\n"
@@ -154,12 +156,17 @@ def test_an_id_that_is_known_with_another_content_is_told_not_dropped(tmp_path: 
 
 
 def test_a_preview_for_the_default_agent_does_not_make_it_and_a_commit_does(tmp_path: Path) -> None:
-    memory = given_memory()
+    memory = memtape.open(":memory:", clock=FixedClock(NOON))
     path = write_file(tmp_path, TRADES + BTC + BTC)
     assert run_import(memory, path)["new"] == 2
-    assert [agent.id for agent in memory.agents()] == ["desk"]
+    assert memory.agents() == []
     run_import(memory, path, commit=True)
-    assert [agent.id for agent in memory.agents()] == ["desk", "main"]
+    assert [agent.id for agent in memory.agents()] == ["main"]
+
+
+def test_an_import_without_an_agent_names_those_that_exist(tmp_path: Path) -> None:
+    with pytest.raises(Unknown, match="There are: desk"):
+        run_import(given_memory(), write_file(tmp_path, TRADES + BTC))
 
 
 def test_an_agent_that_does_not_exist_is_named_in_the_preview_and_made_by_the_commit(tmp_path: Path) -> None:
