@@ -227,3 +227,78 @@ def test_the_report_of_metatrader_5_is_read_from_its_page_and_its_deals_do_not_c
 def test_a_web_page_without_trades_is_refused_as_one():
     with pytest.raises(Invalid, match="is a web page without a table of trades"):
         read("<!DOCTYPE html><html><body><p>Log in</p></body></html>", "report.html")
+
+
+TRADINGVIEW = """\
+\ufeffTrade #,Type,Signal,Date/Time,Price USD,Contracts,Profit USD,Profit %,Cumulative profit USD
+2,Exit short,Close,2026-06-05 12:00,612.00,10,-122.00,-2.03,-64.00
+2,Entry short,Short,2026-06-05 10:00,600.00,10,-122.00,-2.03,-64.00
+1,Exit long,TP,2026-06-04 12:00,606.00,10,58.00,0.97,58.00
+1,Entry long,Long,2026-06-04 10:00,600.00,10,58.00,0.97,58.00
+"""
+
+
+def test_the_entry_and_the_exit_of_a_strategy_tester_are_one_trade_whose_result_counts_once():
+    reading = read(TRADINGVIEW, symbol="SPY")
+    assert sorted(values_read(reading)) == ["long 10 SPY 600 -> 606", "short 10 SPY 600 -> 612"]
+    assert money(reading)[0] == "-64"
+
+
+def test_a_list_of_a_strategy_tester_without_a_symbol_asks_for_it():
+    with pytest.raises(Invalid, match="no column was found for symbol"):
+        read(TRADINGVIEW)
+
+
+def test_sections_of_a_statement_without_trades_do_not_stop_the_import():
+    reading = read(
+        "Trades,Header,DataDiscriminator,Asset Category,Currency,Symbol,Date/Time,Quantity,T. Price,Proceeds,Comm/Fee,Realized P/L\n"
+        'Trades,Data,Order,Stocks,USD,MSFT,"2026-06-04, 10:00:00","1,200",425,-510000,-6,0\n'
+        'Trades,Data,Order,Stocks,USD,MSFT,"2026-06-04, 11:30:00","-1,200",431.2,517440,-6.5,7427.5\n'
+        "Interest,Header,Currency,Date,Description,Amount\nInterest,Data,USD,2026-06-05,USD Credit Interest,1.23\n"
+    )
+    assert blocked(reading) == []
+    assert money(reading)[0] == "7427.5"
+    assert "2 rows of other sections of the statement are left out" in reading.notes
+
+
+def test_fees_and_spread_of_an_exchange_are_costs():
+    reading = read(
+        "Transactions\nUser,J Doe\n"
+        "ID,Timestamp,Transaction Type,Asset,Quantity Transacted,Price Currency,Price at Transaction,Subtotal,"
+        "Total (inclusive of fees and/or spread),Fees and/or Spread,Notes\n"
+        "a2,2026-06-04 10:00:00 UTC,Buy,BTC,0.01,USD,$65200.00,$652.00,$655.26,$3.26,Bought\n"
+        "a4,2026-06-06 10:00:00 UTC,Sell,BTC,0.01,USD,$65940.00,$659.40,$656.10,$3.30,Sold\n"
+    )
+    assert money(reading) == ("0.84", "7.4", "6.56")
+
+
+def test_the_profit_of_a_futures_platform_after_commission_shows_its_contract():
+    reading = read(
+        "Trade number;Instrument;Market pos.;Qty;Entry price;Exit price;Entry time;Exit time;Profit;Commission\n"
+        "1;ES 06-26;Long;1;5950,25;5955,25;24.06.2026 09:31:00;24.06.2026 09:40:00;245,44 $;4,56 $\n"
+        "2;ES 06-26;Short;2;5960,00;5962,50;25.06.2026 09:31:00;25.06.2026 09:40:00;-259,12 $;9,12 $\n"
+    )
+    assert money(reading) == ("-13.68", "0", "13.68")
+    assert [trade.split(" ES")[0] for trade in values_read(reading)] == ["long 50", "short 100"]
+
+
+def test_the_quantity_of_contracts_is_not_taken_for_their_name():
+    with pytest.raises(Invalid, match="no column was found for symbol"):
+        read("Buy/Sell,Contracts,Entry Time,Exit Time,Entry Px,Exit Px,Net P/L\n"
+             "B,3,2026-06-04 13:31,2026-06-04 14:00,5950,5940,-1512.60\n")  # fmt: skip
+
+
+def test_a_column_of_currencies_by_its_short_name_is_the_currency():
+    reading = read("Closed,Opened,Market,Size,Opening,Closing,Curr.,P/L\n"
+                   "25-06-2026 12:00,25-06-2026 10:00,Germany 40,-1,24100,24150,EUR,-50\n")  # fmt: skip
+    assert reading.currency == "EUR"
+
+
+def test_a_column_that_may_be_a_cost_and_is_not_used_is_named():
+    head = "symbol,side,qty,entry_time,exit_time,entry_price,exit_price,broker fee total"
+    row = "SPY,long,1,2026-06-04T10:00:00Z,2026-06-04T12:00:00Z,600,602"
+    asked = [p for p in read(f"{head}\n{row},1.25\n").problems if p.field == "fees"]
+    assert [p.problem for p in asked] == ["'broker fee total' may be a cost and is not counted"]
+    assert not asked[0].blocks
+    assert money(read(f"{head}\n{row},1.25\n", mapping={"fees": "broker fee total"})) == ("0.75", "2", "1.25")
+    assert [p for p in read(f"{head}\n{row},0.00\n").problems if p.field == "fees"] == []

@@ -108,7 +108,8 @@ def test_of_an_order_that_filled_in_part_the_filled_quantity_counts() -> None:
 def test_an_exit_that_tradingview_lists_for_an_open_trade_has_not_happened() -> None:
     head = "Trade #,Type,Date and time,Signal,Price USD,Size (qty),Net P&L USD"
     reading = read(f"{head}\n1,Exit long,2026-09-24 14:00,Open,4200,25,0\n1,Entry long,2026-09-24 08:00,LONG,4190,25,0\n", symbol="ES")
-    assert values_read(reading) == ["buy 25 ES @ 4190 2026-09-24T08:00:00Z"]
+    assert reading.found == []
+    assert [problem.problem for problem in reading.problems if problem.line] == ["still open, skipped"]
 
 
 def test_an_export_of_orders_with_payments_between_them_is_read_as_fills() -> None:

@@ -240,3 +240,16 @@ def test_lots_and_stops_of_a_metatrader_export_give_the_right_r(tmp_path: Path) 
     (trade,) = ledger(memory)
     assert (str(trade["net_pnl_usd"]), trade["initial_risk_usd"]) == ("100.35", 105)
     assert round(trade["pnl_r"], 4) == round(trade["net_pnl_usd"] / 105, 4)
+
+
+def test_a_file_whose_profit_turned_out_to_be_after_costs_is_not_imported_twice(tmp_path: Path) -> None:
+    memory = given_memory()
+    text = "Opened,Closed,Symbol,Side,Quantity,Entry,Exit,Fees,Profit\n"
+    text += "2026-06-04 10:00,2026-06-04 15:00,DAX,long,10,24000,24050,5,495\n"
+    text += "2026-06-05 10:00,2026-06-05 15:00,DAX,short,2,24100,24200,5,-205\n"
+    path = write_file(tmp_path, text)
+    first = run_import(memory, path, agent="desk", commit=True)
+    assert "pnl equals price move x qty less fees: read as net_pnl" in first["mapping"]["notes"]
+    again = run_import(memory, path, agent="desk", commit=True)
+    assert (again["new"], again["duplicates"]) == (0, 2)
+    assert again["totals"]["net_pnl"] == first["totals"]["net_pnl"] == "290"

@@ -133,7 +133,9 @@ def _fees_are_included(drafts: list[TradeDraft]) -> bool:
 
 
 def _fees_make_even_lots(drafts: list[TradeDraft]) -> bool:
-    """Returns True if quantities are lots of 10, 100, ... units, the same in all rows of a symbol, only if pnl is after fees."""
+    """Returns True if quantities are lots of a round number of units, the same in all rows of a symbol, only if pnl is after
+    fees. One row shows a lot of 10, 100, ... units, several also a contract of 5, 20 or 50.
+    """
     by_symbol: dict[str, list[TradeDraft]] = {}
     for draft in drafts:
         if draft.qty and draft.pnl is not None and draft.fees and draft.move:
@@ -143,11 +145,19 @@ def _fees_make_even_lots(drafts: list[TradeDraft]) -> bool:
         before = [draft.pnl / (draft.move * draft.qty) for draft in several]  # type: ignore[operator]
         after = [(draft.pnl + draft.fees - draft.funding) / (draft.move * draft.qty) for draft in several]  # type: ignore[operator]
         unit = median(after)
-        power = Decimal(1).scaleb(unit.adjusted()) if unit > 0 else ZERO
-        if power < SMALLEST_LOT or any(abs(ratio - power) > LOT_TOLERANCE * power for ratio in after):
+        lot = _round_lot(unit) if len(several) > 1 else Decimal(1).scaleb(unit.adjusted()) if unit > 0 else ZERO
+        if lot < (SMALLEST_LOT if len(several) == 1 else 2) or any(abs(ratio - lot) > LOT_TOLERANCE * lot for ratio in after):
             return False
-        uneven = uneven or any(abs(ratio - power) > RATIO_TOLERANCE * power for ratio in before)
+        uneven = uneven or any(abs(ratio - lot) > ROUND_TOLERANCE * lot for ratio in before)
     return uneven
+
+
+def _round_lot(ratio: Decimal) -> Decimal:
+    """Returns the round number of units that is nearest to a ratio; 0 if that is not positive."""
+    if ratio <= 0:
+        return ZERO
+    even = ratio.scaleb(-ratio.adjusted())
+    return min(_ROUND_UNITS, key=lambda each: abs(each - even)).scaleb(ratio.adjusted())
 
 
 def _fill_gross(drafts: list[TradeDraft], has_fees: bool, has_funding: bool, notes: list[str]) -> None:
@@ -205,12 +215,12 @@ def unit_size(drafts: list[TradeDraft]) -> Decimal | None:
     middle = median(ratios)
     if middle > 0:
         near = sum(abs(ratio - middle) <= RATIO_TOLERANCE * middle for ratio in ratios)
-        even = middle.scaleb(-middle.adjusted())
-        nearest = min(_ROUND_UNITS, key=lambda each: abs(each - even))
-        unit = nearest.scaleb(middle.adjusted())
-        tens = nearest in (1, 10) and abs(unit - middle) <= ROUND_TOLERANCE * unit
+        unit = _round_lot(middle)
+        tens = unit == Decimal(1).scaleb(unit.adjusted()) and abs(unit - middle) <= ROUND_TOLERANCE * unit
+        # Two rows that give the same round number to a thousandth show it as well as many that give it roughly.
+        exact = len(ratios) > 1 and all(abs(ratio - unit) <= LOT_TOLERANCE * unit for ratio in ratios)
         if 5 * near >= 4 * len(ratios) and (
-            tens or (len(ratios) >= MIN_PATTERN_ROWS and abs(unit - middle) <= RATIO_TOLERANCE * unit)
+            tens or exact or (len(ratios) >= MIN_PATTERN_ROWS and abs(unit - middle) <= RATIO_TOLERANCE * unit)
         ):
             return unit
     plausible = sum(

@@ -70,6 +70,7 @@ class CellTable:
     lines: list[int] = field(default_factory=list)  # line number of each row, from 1
     bad: list[tuple[int, str, str]] = field(default_factory=list)  # line, problem, fix
     separator: str = ""
+    other_sections: int = 0  # rows of a statement that belong to other sections than the trades
     _columns: dict[int, list[str]] = field(default_factory=dict)
 
     def column(self, at: int) -> list[str]:
@@ -191,11 +192,16 @@ def _csv_rows(name: str, text: str, before: int, separator: str, ahead: int) -> 
     if width > MAX_COLUMNS:
         raise Invalid(name, f"has {width} columns", f"Keep at most {MAX_COLUMNS}")
     table = CellTable(unique_names(names), separator=separator)
+    # IBKR's statements begin each line with its section, and the names of columns with the word Header.
+    section = names[0] if width > 2 and names[1].strip() == "Header" else None
     above, last = before + ahead, source.line_num
     for cells in source:
         line, several = above + last + 1, source.line_num > last + 1
         last = source.line_num
         if not "".join(cells).strip():
+            continue
+        if section is not None and cells[0] != section:
+            table.other_sections += 1
             continue
         if len(cells) != width or several:
             if problem := _row_problem(cells, width, separator):

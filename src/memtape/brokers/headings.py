@@ -20,11 +20,12 @@ FieldNames = Mapping[str, tuple[str, ...]]
 _SHARED_FIELDS: FieldNames = {
     "symbol": ("symbol", "ticker", "pair", "market", "instrument", "instrumentid", "coin", "item", "contract", "product",
                "security", "asset", "underlying", "localsymbol", "wertpapier", "produkt", "basiswert", "markt",
-               "titre", "produit", "symbols", "sym", "futures", "tradingpair", "futurestradingpair", "contracts"),
+               "titre", "produit", "symbole", "paire", "wahrungspaar", "symbols", "sym", "futures", "tradingpair",
+               "futurestradingpair", "contracts"),
     "side": ("side", "buysell", "orderside", "tradeside", "direction", "dir", "action", "bs", "type", "transactiontype",
              "tradetype", "dealtype", "ordertype", "longshort", "ls", "positionside", "position",
              "entry", "transaction", "buyorsell", "openingdirection", "transcode", "closingdirection", "closingside", "richtung",
-             "kaufverkauf", "sens", "achatvente", "typ"),
+             "kaufverkauf", "sens", "achatvente", "typ", "marketpos", "marketposition"),
     # What was filled comes before what was ordered.
     "qty": ("filledqty", "filledquantity", "executedqty", "execqty", "lastqty", "filled", "executed", "qty", "quantity", "sz",
             "size", "shares", "noofshares", "numberofshares", "volume", "lots", "contracts", "units", "unitslots", "closedsize",
@@ -38,7 +39,8 @@ _SHARED_FIELDS: FieldNames = {
     "fees": ("totalfees", "totalfee", "totalcommission", "totalcommissions", "fees", "fee", "commission", "commissions",
              "commfee", "execfee", "feecost", "tradingfee", "tradingfees", "feepaid", "ibcommission", "transactioncosts", "costs",
              "brokerage", "feescomm", "feescommissions", "feesandcommissions", "commissionsfees", "commissionsandfees",
-             "gebuhren", "gebuhr", "kommission", "provision", "transaktionsgebuhren", "frais"),
+             "feesandorspread", "feesspread", "feesandspread", "gebuhren", "gebuhr", "kommission", "provision",
+             "transaktionsgebuhren", "frais"),
     "fee_currency": ("feecurrency", "feecoin", "feeasset", "feetoken", "commissionasset", "commissioncurrency",
                      "ibcommissioncurrency", "feeccy"),
     "multiplier": ("multiplier", "contractsize", "contractmultiplier", "pointvalue"),
@@ -52,7 +54,7 @@ _SHARED_FIELDS: FieldNames = {
     "status": ("status", "state", "orderstatus", "tradestatus"),
     "confidence": ("confidence", "conviction", "confidencescore", "convictionscore", "certainty"),
     "currency": ("currency", "ccy", "accountcurrency", "currencyprimary", "pnlcurrency", "profitcurrency", "settlecurrency",
-                 "settlementcurrency", "stakecurrency"),
+                 "settlementcurrency", "stakecurrency", "curr", "devise", "wahrung", "waehrung", "monnaie"),
 }  # fmt: skip
 
 TRADE_FIELD_NAMES: FieldNames = {
@@ -63,22 +65,26 @@ TRADE_FIELD_NAMES: FieldNames = {
                  "boughttimestamp", "starttime", "time", "datetime", "date", "timestamp", "ts", "createdat", "createdtime",
                  "tradetime", "tradedate", "dateandtime", "eroffnung", "eroffnet", "eroffnungszeit", "eroffnungsdatum",
                  "datumeroffnung", "createtime", "datum", "einstiegszeit", "einstiegsdatum", "datumeinstieg", "kaufdatum",
-                 "datedouverture", "heuredouverture", "ouverture", "datedentree", "datedachat", "eroffnetam", "geoffnetam"),
+                 "dateopen", "dateentry", "timeentry", "dateentered", "datedouverture", "heuredouverture", "ouverture",
+                 "datedentree", "datedachat", "eroffnetam", "geoffnetam"),
     "exit_at": ("exitat", "exittime", "exitdatetime", "exittimestamp", "exitdate", "closetime", "closetimestamp", "closedat",
                 "closeat", "closedatetime", "closedate", "timeclose", "dateclosed", "tsclosed", "closedtime", "exithumantime",
                 "closed", "closingtime", "closingdate", "selltime", "selldate", "datesold", "soldat", "soldtimestamp",
                 "endtime", "updatedtime", "updatedat", "filledsettlementtime", "settlementtime", "time2", "datetime2", "date2",
                 "schliessung", "geschlossen", "schliessungszeit", "schlusszeit", "schliesszeit", "datumschliessung",
-                "ausstiegszeit", "ausstiegsdatum", "datumausstieg", "verkaufsdatum", "datedecloture", "heuredecloture",
+                "ausstiegszeit", "ausstiegsdatum", "datumausstieg", "verkaufsdatum", "dateclose", "dateexit", "timeexit",
+                "dateexited", "datedecloture", "heuredecloture",
                 "cloture", "datedesortie", "datedevente", "geschlossenam"),
     "entry_price": ("entryprice", "entrypx", "avgentryprice", "averageentryprice", "entryavgprice", "openprice", "openrate",
                     "priceopen", "avgpxopen", "avgopenprice", "openavgprice", "openingprice", "entry", "open", "buyprice",
-                    "avgbuyprice", "costprice", "price", "opening", "openinglevel", "openlevel", "einstiegskurs",
+                    "avgbuyprice", "costprice", "price", "avgentry", "averageentry", "entryavg", "entryrate", "opening",
+                    "openinglevel", "openlevel", "einstiegskurs",
                     "einstiegspreis", "eroffnungskurs", "eroffnungspreis", "kaufkurs", "kaufpreis", "einstandskurs",
                     "prixdentree", "prixdouverture", "prixdachat"),
     "exit_price": ("exitprice", "exitpx", "avgexitprice", "averageexitprice", "exitavgprice", "closeprice", "closerate",
                    "priceclose", "avgpxclose", "avgcloseprice", "closeavgprice", "closingprice", "exit", "close", "sellprice",
-                   "avgsellprice", "price2", "closing", "closinglevel", "closelevel", "ausstiegskurs", "ausstiegspreis",
+                   "avgsellprice", "price2", "avgexit", "averageexit", "exitavg", "exitrate", "closing", "closinglevel",
+                   "closelevel", "ausstiegskurs", "ausstiegspreis",
                    "schlusskurs", "schliesskurs", "verkaufskurs", "verkaufspreis", "prixdesortie", "prixdecloture",
                    "prixdevente"),
     **_SHARED_FIELDS,
@@ -257,7 +263,11 @@ MAPPING_SETTINGS: Mapping[str, tuple[str, ...]] = {
 }
 LOT_NAMES = frozenset({"lots", "lot", "lotsize", "unitslots"})  # quantities that are not in units
 # Separate costs of one row, as MetaTrader lists them.
-ADDED_COST_NAMES = frozenset({"commission", "commissions", "fee", "fees", "taxes", "tax"})
+ADDED_COST_NAMES = frozenset({
+    "commission", "commissions", "fee", "fees", "taxes", "tax", "clearingfee", "clearingfees", "exchangefee", "exchangefees",
+    "nfafee", "nfafees", "ipfee", "regulatoryfee", "regulatoryfees", "secfee", "secfees", "miscfee", "miscfees", "platformfee",
+    "routingfee", "routingfees",
+})  # fmt: skip
 # Columns that say what kind of row it is: Bybit's execType, IBKR's LevelOfDetail, DataDiscriminator and the second column of its
 # activity statements.
 ROW_KIND_NAMES = frozenset({"exectype", "levelofdetail", "datadiscriminator", "header", "rowtype", "recordtype", "activitytype"})

@@ -50,7 +50,7 @@ REQUIRED_FIELDS: Mapping[str, frozenset[str]] = {
 }
 MAX_ACTION_CHARS = 40
 VAGUE_NAMES = frozenset({"entry", "exit", "opened", "closed", "type", "ordertype", "position", "transaction", "action", "order",
-                         "open", "close", "gross", "net"})
+                         "open", "close", "gross", "net", "contracts"})
 _LOOKS_NUMERIC = re.compile(
     r"[\s(+\-−$€£¥₿₹]*(?:[A-Za-z]{2,6} )?[\d.,'\s\u00a0\u202f/]*\d[\d.,'\s]*(?:[eE][+-]?\d+)?\s*[%)xA-Z€$£-]{0,7}"
 )

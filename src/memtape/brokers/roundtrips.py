@@ -13,7 +13,7 @@ from typing import Any
 
 from memtape.brokers.cells import BadCell, shown_cell
 from memtape.brokers.figures import TradeDraft, complete_figures
-from memtape.brokers.headings import CLOSING_SIDE_NAMES, GROSS_PNL_NAMES, plain_name
+from memtape.brokers.headings import CLOSING_SIDE_NAMES, GROSS_PNL_NAMES, TRADE_FIELD_NAMES, plain_name
 from memtape.brokers.identity import row_ids
 from memtape.brokers.importer import FoundRow, ImportProblem
 from memtape.brokers.mapped_table import MappedTable, sum_cells
@@ -26,6 +26,7 @@ from memtape.core.observed import CheckedTrade, ClosedTrade
 from memtape.core.values import REASON_LENGTH, ZERO, read
 from memtape.errors import Invalid
 
+_PNL_NAMES = frozenset(plain_name(name) for name in TRADE_FIELD_NAMES["pnl"])
 MAX_LABEL_CHARS = 64
 MAX_NOTE_CHARS = 2000
 LABEL_FIELDS: tuple[LabelKind, ...] = ("regime", "volatility", "session")
@@ -44,7 +45,7 @@ def read_closed_trades(table: MappedTable) -> list[FoundRow]:
     drafts = list(_drafts(table))
     _report_unpriced(table, drafts)
     gross = plain_name(table.heading("pnl")) in {plain_name(name) for name in GROSS_PNL_NAMES}
-    raw = {draft.row: (draft.side, draft.qty, draft.pnl, draft.net) for draft in drafts}
+    raw = {draft.row: (draft.side, draft.qty, *_stated_results(table, draft)) for draft in drafts}
     drafts = complete_figures(drafts, table.mapping, gross, table.notes, table.problems)
     names = _trade_ids(table, drafts, raw)
     return list(_build_trades(table, drafts, names))
@@ -209,6 +210,16 @@ def _trade_ids(table: MappedTable, drafts: Sequence[TradeDraft], raw: Mapping[in
         for d in drafts
     ]  # fmt: skip
     return row_ids(table, [draft.row for draft in drafts], contents, [draft.exit_at for draft in drafts])
+
+
+def _stated_results(table: MappedTable, draft: TradeDraft) -> tuple[Decimal | None, Decimal | None]:
+    """Returns profit and net profit under the names that the file's own columns have.
+
+    A first import may find that `profit` is after costs, and the next one knows it: the id must be the same in both.
+    """
+    if "pnl" not in table and plain_name(table.heading("net_pnl")) in _PNL_NAMES:
+        return draft.net, None
+    return draft.pnl, draft.net
 
 
 def _plain_text(value: object) -> str:

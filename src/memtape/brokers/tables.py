@@ -6,6 +6,7 @@ by `roundtrips`, `executions`, `decision_rows`, `equity_rows` and `position_rows
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
@@ -14,26 +15,42 @@ from memtape.brokers.decision_rows import read_decisions
 from memtape.brokers.equity_rows import read_equity
 from memtape.brokers.executions import read_fills
 from memtape.brokers.files import CellTable, clean_name
+from memtape.brokers.headings import plain_name
 from memtape.brokers.importer import FoundRow, ImportOptions, ImportProblem, ImportResult
 from memtape.brokers.mapped_table import MappedTable
 from memtape.brokers.mapping import choose_mapping
+from memtape.brokers.paired_rows import join_entries_and_exits
 from memtape.brokers.position_rows import read_positions
 from memtape.brokers.roundtrips import read_closed_trades
 from memtape.core.codec import decimal_text
 from memtape.core.observed import ClosedTrade
 from memtape.errors import Invalid
 
+_COSTS = ("fees", "entry_fee", "exit_fee")
+_COST_NAME = re.compile(
+    r"(?:fee|commission|kommission|provision|gebuhr|brokerage|courtage|frais)"
+    r"(?!.*(?:rate|percent|pct|bps|tier|currency|ccy|coin|asset|token|type))"
+)
+_COST_CELL = re.compile(r"^[^A-Za-z%]*[1-9][^A-Za-z%]*(?:[A-Z]{3,5})?$")  # an amount that is not zero
+
 
 def read_table(source: CellTable, options: ImportOptions) -> ImportResult:
     """Read a table of texts as observed values."""
-    rows = len(source.rows) + len(source.bad)
+    rows = len(source.rows) + len(source.bad) + source.other_sections
     left_out = filter_rows(source, options.where)
+    # A caller who maps the columns of the file itself wants its rows as they are.
+    joined = not (set(options.mapping.values()) & set(source.header)) and join_entries_and_exits(source)
     mapping = choose_mapping(source, options)
     table = MappedTable.of(source, mapping, options)
+    if joined:
+        table.notes.append("each trade has a row for its entry and one for its exit: read together; its result is after costs")
+    if source.other_sections:
+        table.notes.append(f"{source.other_sections} rows of other sections of the statement are left out")
     if left_out:
         table.notes.append(f"{left_out} rows do not match --where and were left out")
     table.problems += [ImportProblem(line, "row", problem, fix) for line, problem, fix in source.bad]
     found, start = _read_rows(table)
+    _name_unused_costs(table)
     table.finish()
     table.problems.sort(key=lambda problem: problem.line or 0)
     trades = [each.value for each in found if isinstance(each.value, ClosedTrade)]
@@ -46,6 +63,19 @@ def read_table(source: CellTable, options: ImportOptions) -> ImportResult:
         notes=table.notes, currency=table.currency.stated, starting_equity=start,
         unpriced=sum(trade.exit_price is None and trade.pnl is None for trade in trades),
     )  # fmt: skip
+
+
+def _name_unused_costs(table: MappedTable) -> None:
+    """Report columns that look like costs, if the file's trades or fills are read without any."""
+    if table.mapping.kind not in ("trades", "fills") or any(name in table for name in (*_COSTS, "net_pnl")):
+        return
+    if any(name in table.options.mapping for name in _COSTS):
+        return  # left out by the caller
+    for at, name in enumerate(table.source.header):
+        if _COST_NAME.search(plain_name(name)) and any(_COST_CELL.search(cell) for cell in table.source.column(at)):
+            problem = f"'{name}' may be a cost and is not counted"
+            fix = f"If it is the cost of the row, give --map fees={name!r}; if not, --map fees="
+            table.problems.append(ImportProblem(None, "fees", problem, fix, blocks=False))
 
 
 def _read_rows(table: MappedTable) -> tuple[list[FoundRow], Decimal | None]:

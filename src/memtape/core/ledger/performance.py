@@ -1,7 +1,8 @@
 """How an agent has done: sums, rates and the equity curve, each over stated n.
 
 NAV is flow-adjusted: deposits and withdrawals are not profit. Where the broker gave equity marks, NAV is the mark less the
-flows so far; where it gave none, starting equity plus the net PnL of what was closed.
+flows so far; where it gave none, starting equity plus the net PnL of what was closed. A share is one of the money that was really
+there: after a deposit of 50,000 into an account of 1,000, a loss of 2,000 is 4 % and not all of it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal, localcontext
+from functools import cached_property
 from math import sqrt
 from typing import Protocol
 
@@ -20,13 +22,41 @@ from memtape.core.value_class import dataclass
 from memtape.core.values import MONEY, ZERO
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Curve:
     """NAV over time, in the account currency."""
 
     points: tuple[tuple[datetime, Decimal], ...]
     source: str  # "marks" or "closed trades"
     assumed: bool = False  # nobody stated what the account started with: a share of it says nothing
+    flows: tuple[Decimal, ...] = ()  # beside each point, deposits less withdrawals so far; empty: there were none
+
+    @cached_property
+    def growth(self) -> tuple[tuple[datetime, Decimal], ...]:
+        """What the first equity would have become without any deposit or withdrawal: the time-weighted return.
+
+        Between two points, a deposit counts from the first and a withdrawal from the second.
+
+        >>> from datetime import UTC
+        >>> days = [datetime(2026, 1, n, tzinfo=UTC) for n in (1, 2, 3)]
+        >>> navs = (Decimal(1000), Decimal(1000), Decimal(-1040))
+        >>> account = Curve(tuple(zip(days, navs)), "marks", flows=(Decimal(0), Decimal(50_000), Decimal(50_000)))
+        >>> [int(value) for _, value in account.growth]
+        [1000, 1000, 960]
+        """
+        if not any(self.flows):
+            return self.points
+        with localcontext(MONEY):
+            (start, nav), moved = self.points[0], self.flows[0]
+            value = nav + moved
+            found = [(start, value)]
+            for (t, after), total in zip(self.points[1:], self.flows[1:], strict=True):
+                there = nav + moved + max(total - moved, ZERO)
+                if value > 0 and after != nav:
+                    value = max(value * (1 + (after - nav) / there), ZERO) if there > 0 else ZERO
+                found.append((t, value))
+                nav, moved = after, total
+        return tuple(found)
 
     @property
     def max_drawdown(self) -> tuple[Decimal, Decimal]:
@@ -42,8 +72,11 @@ class Curve:
             for _, nav in self.points:
                 peak = max(peak, nav)
                 deepest = max(deepest, peak - nav)
+            peak = ZERO
+            for _, value in self.growth:
+                peak = max(peak, value)
                 if peak > 0:
-                    worst = max(worst, 100 * (peak - nav) / peak)
+                    worst = max(worst, 100 * (peak - value) / peak)
         return deepest, worst
 
 
@@ -144,12 +177,14 @@ def equity_curve(
     with localcontext(MONEY):
         if marks:
             points: list[tuple[datetime, Decimal]] = []
+            totals: list[Decimal] = []
             moved, pending = ZERO, sorted(flows, key=lambda flow: flow.t)
             for mark in sorted(marks, key=lambda mark: mark.t):
                 while pending and pending[0].t <= mark.t:
                     moved += pending.pop(0).usd
                 points.append((mark.t, mark.equity - moved))
-            return Curve(tuple(points), "marks")
+                totals.append(moved)
+            return Curve(tuple(points), "marks", flows=tuple(totals) if any(totals) else ())
         nav = settings.starting_equity
         points = []
         for trade in sorted(closed, key=lambda t: (t.exit_at or t.entry_at, t.id)):

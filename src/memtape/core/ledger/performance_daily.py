@@ -17,12 +17,15 @@ money are used, and everything that is a share of the equity stays unknown.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, localcontext
 from functools import cached_property
 from math import isfinite, sqrt
+from typing import NamedTuple, cast
 
 from memtape.core.codec import MICROSECOND
+from memtape.core.ledger.performance import Curve
 from memtape.core.value_class import dataclass
 from memtape.core.values import MONEY, ZERO
 
@@ -67,6 +70,8 @@ class DailyEquity:
     days_per_year: int
     in_money: bool
     start_on: date | None = None  # the day of the first record, if it is its only one
+    navs: tuple[Decimal, ...] = ()  # the same days in money, where deposits and withdrawals make that another series
+    start_nav: Decimal | None = None
 
     @property
     def clock(self) -> str:
@@ -106,6 +111,17 @@ class FallFromPeak:
     days_under_water: int  # calendar days until it recovered, or until the last day
     n: int  # days looked at
     clock: str
+
+
+def daily_growth(curve: Curve) -> DailyEquity | None:
+    """Returns the equity at the end of each UTC day as it would have grown without deposits and withdrawals."""
+    before_entry = curve.source != "marks"
+    daily = daily_equity(curve.growth, in_money=curve.assumed, before_entry=before_entry)
+    if daily is None or curve.growth is curve.points:
+        return daily
+    in_money = daily_equity(curve.points, before_entry=before_entry)
+    assert in_money is not None
+    return replace(daily, navs=in_money.values, start_nav=in_money.start)
 
 
 def daily_equity(points: Points, *, in_money: bool = False, before_entry: bool = False) -> DailyEquity | None:
@@ -214,34 +230,40 @@ def longest_fall(daily: DailyEquity) -> FallFromPeak | None:
 def _falls(daily: DailyEquity) -> list[FallFromPeak]:
     """Returns every fall from a peak, in order. The last one may go on."""
     found: list[FallFromPeak] = []
-    peak = daily.start
-    peak_on = daily.start_on
-    under: list[tuple[date, Decimal]] = []
-    for day, value in zip(daily.days, daily.values, strict=True):
-        if value < peak:
-            under.append((day, value))
+    peak = _Day(daily.start_on, daily.start, daily.start if daily.start_nav is None else daily.start_nav)
+    under: list[_Day] = []
+    for day in map(_Day, daily.days, daily.values, daily.navs or daily.values):
+        if day.value < peak.value:
+            under.append(day)
             continue
         if under:
-            found.append(_fall(daily, peak, peak_on, under, day))
+            found.append(_fall(daily, peak, under, day.on))
             under = []
-        peak, peak_on = value, day
+        peak = day
     if under:
-        found.append(_fall(daily, peak, peak_on, under, None))
+        found.append(_fall(daily, peak, under, None))
     return found
 
 
-def _fall(
-    daily: DailyEquity, peak: Decimal, peak_on: date | None, under: Sequence[tuple[date, Decimal]], recovered_on: date | None
-) -> FallFromPeak:
-    trough_on, lowest = min(under, key=lambda point: (point[1], point[0]))
-    began = peak_on or daily.days[0] - DAY
+class _Day(NamedTuple):
+    """The end of a day."""
+
+    on: date | None  # None: before the first day
+    value: Decimal
+    nav: Decimal  # in money
+
+
+def _fall(daily: DailyEquity, peak: _Day, under: Sequence[_Day], recovered_on: date | None) -> FallFromPeak:
+    lowest = min(under, key=lambda day: (day.value, day.on))
+    began, trough_on, last = peak.on or daily.days[0] - DAY, cast(date, lowest.on), cast(date, under[-1].on)
     with localcontext(MONEY):
-        fallen = peak - lowest
-        share = float(fallen / peak) if peak > 0 and not daily.in_money else None
+        share = float((peak.value - lowest.value) / peak.value) if peak.value > 0 and not daily.in_money else None
+        # What was lost on more money than there was at the peak, or on less.
+        fallen = max(peak.nav - lowest.nav, ZERO)
     return FallFromPeak(
-        depth=share, depth_usd=fallen, peak_on=peak_on.isoformat() if peak_on else None, trough_on=trough_on.isoformat(),
+        depth=share, depth_usd=fallen, peak_on=peak.on.isoformat() if peak.on else None, trough_on=trough_on.isoformat(),
         recovered_on=recovered_on.isoformat() if recovered_on else None, days_to_trough=(trough_on - began).days,
-        days_under_water=((recovered_on or under[-1][0]) - began).days, n=len(daily.days), clock="end of the UTC day",
+        days_under_water=((recovered_on or last) - began).days, n=len(daily.days), clock="end of the UTC day",
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from memtape.core.ledger.performance_daily import (
     DailyEquity,
     FallFromPeak,
     calmar,
-    daily_equity,
+    daily_growth,
     deepest_fall,
     ended_day,
     growth_rate,
@@ -166,7 +166,7 @@ def performance_detail(
     `prices` are those of the traded symbols, for the comparison with holding them; None: no bars cover the time.
     """
     ordered = sorted(closed, key=lambda trade: (trade.exit_at or trade.entry_at, trade.id))
-    daily = daily_equity(curve.points, in_money=curve.assumed, before_entry=curve.source != "marks")
+    daily = daily_growth(curve)
     none = ClockedFigure(None, 0, "days", "needs two records of the account")
 
     def figure(of: Callable[[DailyEquity], ClockedFigure]) -> ClockedFigure:
