@@ -110,7 +110,7 @@ class NewerSchema(MemtapeError):
 
 
 class OlderSchema(MemtapeError):
-    """The store {url} has schema {found}, but this version of memtape needs {known}. Run: memtape migrate --db {url}"""
+    """The store {url} has schema {found}, but this version of memtape needs {known}. Run: memtape migrate --db '{url}'"""
 
 
 class Tampered(MemtapeError):

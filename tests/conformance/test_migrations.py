@@ -185,7 +185,7 @@ def test_older_code_refuses_a_newer_store(empty_url: str) -> None:
 
 def test_postgres_is_migrated_only_when_asked(new_postgres: Callable[[], str]) -> None:
     url = new_postgres()
-    with pytest.raises(OlderSchema, match=r"Run: memtape migrate --db postgresql://"):
+    with pytest.raises(OlderSchema, match=r"Run: memtape migrate --db 'postgresql://"):
         memtape.open(url)
     assert tables_of(url) == set()
 

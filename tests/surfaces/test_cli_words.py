@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -122,3 +124,59 @@ def test_what_an_undo_took_back_fits_the_terminal(desk: tuple[str, str]) -> None
     )
     assert (imported, undone) == (0, 0)
     assert max(len(line) for line in shown.splitlines()) <= 80
+
+
+def test_words_that_no_argument_takes_are_answered_with_where_they_belong() -> None:
+    (_, situation), (_, bars), (_, search), (_, today), (_, order) = on_terminal(
+        80,
+        [
+            ["recall", "London", "breakout"],
+            ["sim", "xau.csv"],
+            ["search", "stops"],
+            ["today"],
+            ["check", "buy", "0.1", "XAUUSD"],
+        ],
+    )
+    assert "Did you mean --market-context 'London breakout'?" in " ".join(situation.split())
+    assert "Did you mean --bars xau.csv?" in " ".join(bars.split())
+    assert "Did you mean: memtape docs search?" in search
+    assert "Did you mean: memtape brief?" in today
+    assert "it takes SYMBOL, then SIDE, and options" in " ".join(order.split())
+
+
+def test_a_trade_ends_with_how_its_result_comes_about(desk: tuple[str, str]) -> None:
+    store, file = desk
+    (imported, _), (_, listed) = on_terminal(
+        80,
+        [
+            ["import", file, "--agent", "desk", "--commit", "--db", store],
+            ["trades", "--agent", "desk", "--columns", "id", "--db", store],
+        ],
+    )
+    assert imported == 0
+    newest = listed.splitlines()[4]
+    ((code, shown),) = on_terminal(80, [["trade", newest, "--agent", "desk", "--db", store]])
+    assert code == 0, shown
+    sentence = " ".join(shown.partition("In short:")[2].split())
+    assert sentence == (
+        "short 1 from 2000 to 1985 is 15 USD; without costs it is 15 net. It has no R, because no risk at entry is known."
+    )
+
+
+def test_an_answer_names_commands_and_not_operations(desk: tuple[str, str]) -> None:
+    store, file = desk
+    (_, _), (code, shown) = on_terminal(
+        80,
+        [
+            ["import", file, "--agent", "desk", "--commit", "--db", store],
+            ["ask", "losses", "--agent", "desk", "--by", "hour", "--db", store],
+        ],
+    )
+    assert code == 0
+    assert "memtape performance --detail lists every hour" in " ".join(shown.split())
+    assert "get_strategy_performance" not in shown
+
+
+def test_python_m_memtape_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "memtape", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("memtape ")

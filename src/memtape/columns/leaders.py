@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memtape.columns.index import LEVELS
+from memtape.columns.index import LEVELS, distinct
 from memtape.columns.kernel import picked_rows
 from memtape.core.recall.ranking import CAPPED_FROM_TIER
 
@@ -66,7 +66,7 @@ def leaders(scores: Floats, group: NDArray[np.int32], m: int, margin: float) -> 
 def of_each(scores: Floats, group: NDArray[np.int32], at: Places, m: int, margin: float) -> Places:
     """The places of all that may be among the first m of their own group."""
     held = group[at]
-    found = [at[held == each] for each in np.unique(held)]
+    found = [at[held == each] for each in distinct(held)]
     return np.concatenate([np.zeros(0, np.intp), *(some[best(scores[some], m, margin)] for some in found)])
 
 

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memtape.columns import kernel, weights
-from memtape.columns.index import OPEN_END, R_SOURCES
+from memtape.columns.index import OPEN_END, R_SOURCES, median_of
 from memtape.columns.kernel import FLOAT32_SCORE_MARGIN, SCORE_MARGIN, picked_rows, row_count
 from memtape.columns.leaders import (
     RANKED_DIRECTLY_ROWS,
@@ -200,7 +200,7 @@ class ColumnQuestion:
         results = self._money_results()
         losses = -results[results < 0]
         sizes = losses if len(losses) >= MIN_LOSSES else np.abs(results)
-        return float(np.median(sizes)) if len(sizes) else 0.0
+        return median_of(sizes) if len(sizes) else 0.0
 
     def _few_losses(self) -> float:
         return float(np.count_nonzero(self._money_results() < 0) < MIN_LOSSES)

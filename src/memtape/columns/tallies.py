@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memtape.columns.index import LEVELS, POSITIVE, R_SOURCES, UNKNOWN
+from memtape.columns.index import LEVELS, POSITIVE, R_SOURCES, UNKNOWN, distinct, median_of
 from memtape.columns.kernel import outcome_column
 from memtape.core.codec import micros, moment
 from memtape.core.memory.belief_cells import (
@@ -127,7 +127,7 @@ def _joint_counts(
     n = halves[0::2] + wins
     some = np.flatnonzero(n)
     segments, combination = np.divmod(codes[some], combinations)
-    held = {at: _conditions_of(at, labels, sizes) for at in np.unique(combination).tolist()}
+    held = {at: _conditions_of(at, labels, sizes) for at in distinct(combination).tolist()}
     found: dict[tuple[str, str], dict[Conditions, tuple[int, int]]] = {name: {} for name in names}
     counts = zip(segments.tolist(), combination.tolist(), n[some].tolist(), wins[some].tolist(), strict=True)
     for at, combined, trades, won_trades in counts:
@@ -224,7 +224,7 @@ def unit_of_rows(columns: Columns, rows: Whole) -> OutcomeUnit:
 
 def _signal_count(columns: Columns, rows: Whole) -> int:
     shared = columns.shared[rows]
-    return len(rows) - int(np.count_nonzero(shared)) + len(np.unique(columns.signal[rows[shared]]))
+    return len(rows) - int(np.count_nonzero(shared)) + len(distinct(columns.signal[rows[shared]]))
 
 
 def _typical_loss(results: Floats) -> float | None:
@@ -232,7 +232,7 @@ def _typical_loss(results: Floats) -> float | None:
     known = results[results != 0]
     losses = -known[known < 0]
     sizes = losses if len(losses) >= MIN_LOSSES else np.abs(known)
-    return (float(np.median(sizes)) or None) if len(sizes) else None
+    return (median_of(sizes) or None) if len(sizes) else None
 
 
 class _Signals(NamedTuple):

@@ -67,11 +67,14 @@ def problem(error: MemtapeError) -> dict[str, object]:
 
     >>> problem(Invalid("px", "should be positive", "Give a larger number"))["type"]
     'urn:memtape:problem:invalid'
+    >>> problem(Invalid("t", "required (ISO time with zone)", ""))["errors"]
+    [{'field': 't', 'problem': 'required (ISO time with zone)', 'fix': 'Give t'}]
     """
     found = error_report(error)
     more = {name: error.facts[name] for name in ("field", "fix") if error.facts.get(name)}
     if isinstance(error, Invalid):
-        more["errors"] = [each._asdict() for each in error.errors]
+        # A field that is missing needs no more words in a sentence; a program that lists problem and fix shows what to do.
+        more["errors"] = [each._asdict() | {"fix": each.fix or f"Give {each.field}"} for each in error.errors]
     return problem_object(found.status, found.title, str(error), type(error).__name__, **more)
 
 

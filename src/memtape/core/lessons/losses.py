@@ -6,7 +6,8 @@ group without any money, because claims state only their R, lost if the sum of i
 
 The verdict compares a group with the other trades, by the same tests as lessons (`candidates`): a group that loses no more than
 the rest says nothing about the group. Groups that cannot be tested because they have too few trades are counted and not listed. A
-group of nearly all trades is not listed either, nor one that has mostly the same trades as another one on the list.
+group of nearly all trades is not listed either. One that has mostly the same trades as another one on the list stands apart, for
+who asks for one kind of group.
 
 That no group is worse than the rest does not mean that the losses are luck: where all trades together lose, every group does. So
 the answer says it where the 90 % interval of the mean of all trades is below zero.
@@ -85,6 +86,7 @@ class Losses:
     tested: int  # groups and other patterns that were tested together
     too_small: int  # losing groups with too few trades to tell
     source: str = ""  # who reported the outcomes, in words
+    repeats: tuple[LosingGroup, ...] = ()  # those with mostly the same trades as one of `groups`
     everything: Candidate | None = None  # all the trades that were tested, together; None: too few of them
 
 
@@ -119,12 +121,13 @@ def find_losses(episodes: Sequence[Episode], nets: Mapping[str, Decimal | None],
             said=verdict_text(verdict, p_value, tested, other), same_as=other, trades=ids,
         ))  # fmt: skip
     listed = {group.label for group in groups if group.verdict != "same"}
-    groups = [group for group in groups if group.verdict != "same" or group.same_as not in listed]
     groups.sort(key=lambda group: (group.net_usd or 0, (group.mean_r or 0.0) * group.n_r, -group.n, group.field, group.value))
+    repeats = tuple(group for group in groups if group.verdict == "same" and group.same_as in listed)
+    groups = [group for group in groups if group not in repeats]
     outcomes = [r for e in known if (r := unit.outcome(e)) is not None]
     return Losses(
         unit=unit, n=len(known), net_usd=_total(nets, (e.id for e in known)), mean_r=mean(outcomes) if outcomes else None,
-        groups=tuple(groups), tested=tested, too_small=too_small,
+        groups=tuple(groups), repeats=repeats, tested=tested, too_small=too_small,
         everything=next((one for one in candidates if one.kind == "all"), None),
     )  # fmt: skip
 

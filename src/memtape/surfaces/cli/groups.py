@@ -24,6 +24,7 @@ from typer._coercion import build_runtime_param
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo
 
+YOUNG_OBJECTS = 50_000  # new objects after which Python looks for cycles among them; a few MB
 DEFAULT_VERB = "list"  # `memtape agents` is `memtape agents list`
 PROGRAM = "memtape"
 # The command that is running: errors name its options.
@@ -62,17 +63,36 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for each in self.params:
             _coerce_only_what_is_given(each)
+        first = args[0] if args else None
         try:
             return super().parse_args(ctx, args)
         except MissingParameter as missing:
             param: Any = missing.param
             is_argument = param is not None and param.param_type_name == "argument"
             name = _argument_name(param) if is_argument else param.opts[0] if param is not None and param.opts else "an argument"
-            raise UsageError(f"{name} is missing: {getattr(param, 'help', '') or 'it is required'}", ctx) from None
+            text = f"{name} is missing: {getattr(param, 'help', '') or 'it is required'}"
+            # The value was typed without its option: `memtape sim bars.csv`.
+            bare = first if not is_argument and first is not None and not first.startswith("-") else None
+            raise UsageError(f"{text.rstrip('.')}. Did you mean {name} {bare}?" if bare else text, ctx) from None
+        except UsageError as error:
+            if (extra := _EXTRA.match(error.format_message())) is None:
+                raise
+            raise UsageError(self._too_many(extra[1], ctx), ctx) from None
+
+    def _too_many(self, extra: str, ctx: Any) -> str:
+        """What is said about words that no argument takes. A situation in words belongs to an option of its own."""
+        params = self.get_params(ctx)
+        places = [_argument_name(param) for param in params if param.param_type_name == "argument"]
+        takes = f"it takes {', then '.join(places)}, and options" if places else "it takes options only"
+        by_words = not places and any(param.name == "market_context_" for param in params)
+        fix = f"Did you mean --market-context '{extra}'?" if by_words else f"See: {ctx.command_path} --help"
+        return f"'{extra}' is more than this command takes: {takes}. {fix}"
 
     def invoke(self, ctx: Any) -> Any:
         _running.set(ctx)
-        gc.enable()  # `main` turned it off while the command was found
+        # `main` turned it off while the command was found. What is imported from here on is kept too, so it is looked through rarely.
+        gc.enable()
+        gc.set_threshold(YOUNG_OBJECTS)
         return super().invoke(ctx)
 
 
@@ -98,6 +118,7 @@ def _coerce_only_what_is_given(param: Any) -> None:
 # What typer calls the type of a value, and what every command calls it.
 _FORMS = {"str": "TEXT", "path": "PATH", "int": "INTEGER", "int range": "INTEGER", "float": "NUMBER", "float range": "NUMBER"}
 _TYPE = re.compile(r"<(?:list\[)?([a-z ]+)\]?>")
+_EXTRA = re.compile(r"Got unexpected extra argument\(s\) \((.*)\)$")
 _NOTES = re.compile(r"\s*\[([^\[\]]*)\]$")
 # A word that is a value of the program and not of English: `sqlite_fts`, `field=column`, `scratch:`.
 _VALUE = re.compile(r"\S*[_=:|.`*]|--|\d")

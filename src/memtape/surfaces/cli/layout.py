@@ -233,21 +233,39 @@ def command_of(operation: str) -> str:
     return _commands_by_operation().get(operation, f"op {operation}")
 
 
-def nearest_commands(word: str, operations: frozenset[str] = frozenset()) -> list[str]:
-    """The commands that may be meant by a word that is none: the one of the operation of that name, or those spelled alike.
+# Words that people type for a command of another name.
+OTHER_WORDS: Mapping[str, str] = {
+    "today": "brief", "context": "brief", "prompt": "brief", "memory": "recall", "similar": "recall", "order": "check",
+    "pretrade": "check", "stats": "performance", "statistics": "performance", "results": "performance", "report": "performance",
+    "losers": "ask losses", "positions": "trades open", "history": "trades", "buy": "decide", "sell": "decide",
+    "backtest": "sim", "simulate": "sim", "simulation": "sim", "web": "serve", "start": "serve", "dashboard": "serve",
+    "stdio": "mcp", "claude": "connect claude-code", "setup": "init", "status": "doctor", "health": "doctor",
+    "upgrade": "migrate", "update": "migrate", "audit": "verify", "prove": "verify", "save": "backup", "dump": "export",
+    "calendar": "events", "strategies": "skills", "documents": "docs", "files": "docs", "version": "--version",
+}  # fmt: skip
 
-    >>> nearest_commands("get-trades"), nearest_commands("trads"), nearest_commands("confirm"), nearest_commands("xyzzy")
-    (['trades'], ['trades', 'trade'], ['conform', 'skills confirm', 'plans confirm'], [])
+
+def nearest_commands(word: str, operations: frozenset[str] = frozenset()) -> list[str]:
+    """The commands that may be meant by a word that is none: the one of the operation of that name, those that end in it,
+    and those spelled alike.
+
+    >>> nearest_commands("get-trades"), nearest_commands("trads"), nearest_commands("search"), nearest_commands("xyzzy")
+    (['trades'], ['trades', 'trade'], ['docs search'], [])
+    >>> nearest_commands("undo"), nearest_commands("today"), nearest_commands("status")
+    (['imports undo', 'events undo'], ['brief'], ['doctor'])
     """
     if (operation := word.replace("-", "_")) in operations | _commands_by_operation().keys():
         return [command_of(operation)]
-    first = get_close_matches(word, [name for panel in PANELS.values() for name in panel], n=2, cutoff=0.7)
-    verbs = [each.path for each in COMMANDS if word == each.path.partition(" ")[2]]
-    return (first + verbs)[:3]
+    if word.lower() in OTHER_WORDS:
+        return [OTHER_WORDS[word.lower()]]
+    alike = get_close_matches(word, [name for panel in PANELS.values() for name in panel], n=2, cutoff=0.7)
+    paths = dict.fromkeys((*BY_HAND.values(), *(each.path for each in COMMANDS)))
+    verbs = [path for path in paths if word == path.partition(" ")[2]]
+    return (verbs + alike)[:3]
 
 
 # `remember` and `forget` are ordinary words too, so only names of several words are replaced.
-_OPERATION_NAME = re.compile(r"(?<![\w./-])[a-z]+(?:_[a-z]+)+(?![\w./=-])")
+_OPERATION_NAME = re.compile(r"(?<![\w./-])([a-z]+(?:_[a-z]+)+)(?![\w./=-])( with detail\b)?")
 
 
 def in_words_of_commands(text: str, operations: frozenset[str] = frozenset()) -> str:
@@ -255,6 +273,12 @@ def in_words_of_commands(text: str, operations: frozenset[str] = frozenset()) ->
 
     >>> in_words_of_commands("List them with list_runs, or read known_at")
     'List them with memtape runs, or read known_at'
+    >>> in_words_of_commands("get_strategy_performance with detail lists every hour")
+    'memtape performance --detail lists every hour'
     """
     operations |= _commands_by_operation().keys()
-    return _OPERATION_NAME.sub(lambda found: f"memtape {command_of(found[0])}" if found[0] in operations else found[0], text)
+
+    def command(found: re.Match[str]) -> str:
+        return f"memtape {command_of(found[1])}{' --detail' if found[2] else ''}" if found[1] in operations else found[0]
+
+    return _OPERATION_NAME.sub(command, text)

@@ -21,6 +21,8 @@ INDENT = "  "
 MAX_GROUPS = 24  # rows of a table of groups: all hours of a day, and not the thousand symbols that an account may have traded
 MAX_SUPPORTING = 5  # rows of a table that only supports an answer
 MAX_JOINED = 10  # values of an object that stand on one line
+# Fields of an answer in which memtape speaks to its reader, and may name an operation.
+SPOKEN = frozenset({"note", "notes", "summary"})
 QUIET_WHEN_EMPTY = ("notes", "problems", "warnings")  # lists of which one only says something if there is something
 
 
@@ -70,6 +72,7 @@ def answer(
         # Bytes are UTF-8, whatever the console is set to.
         typer.echo(json_text(data).encode())
         return
+    data = _in_words_of_commands(data)
     if wanted is not None:
         columns = {EVERY_TABLE: wanted_columns(data, wanted)}
     if on_terminal():
@@ -77,6 +80,18 @@ def answer(
     else:
         lines = _plain_lines(summary(data, columns or {}) if wanted is not None else data)
     typer.echo("\n".join(lines).encode())
+
+
+def _in_words_of_commands(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The answer with commands in place of the operations that its notes name."""
+    from memtape.surfaces.cli.layout import in_words_of_commands
+
+    def reworded(value: Any) -> Any:
+        if isinstance(value, list):
+            return [reworded(each) for each in value]
+        return in_words_of_commands(value) if isinstance(value, str) else value
+
+    return {name: reworded(value) if name in SPOKEN else value for name, value in data.items()}
 
 
 def print_sentence(text: str, indent: str = "") -> None:

@@ -52,6 +52,38 @@ def check_sentence(done: Mapping[str, Any]) -> str:
     return f"In short: {done['verdict']}: {reasons[0]}{others}."
 
 
+def trade_sentence(done: Mapping[str, Any]) -> str:
+    """How the net result and the R of a trade come about.
+
+    >>> row = {"status": "closed", "side": "short", "qty_entered": "10", "entry_price": "3218.08", "exit_price": "3224.66",
+    ...        "realized_pnl_usd": "-65.80", "fees_usd": "0.7", "funding_usd": "0", "net_pnl_usd": "-66.5", "currency": "USD",
+    ...        "stop_price": "3226.08", "initial_risk_usd": "80", "r_source": "stop", "pnl_r": -0.83125}
+    >>> print(trade_sentence({"trade": row}))
+    In short: short 10 from 3218.08 to 3224.66 is -65.80 USD; less fees of 0.7 it is -66.5 net, and of the 80 risked -0.83R.
+    >>> print(trade_sentence({"trade": row | {"pnl_r": None, "initial_risk_usd": None, "funding_usd": "-1.2"}}))
+    In short: short 10 from 3218.08 to 3224.66 is -65.80 USD; less fees of 0.7, with funding of -1.2 it is -66.5 net. It has no R, because no risk at entry is known.
+    >>> trade_sentence({"trade": row | {"status": "open"}})
+    ''
+    """  # noqa: E501
+    trade = done["trade"]
+    gross, net = trade.get("realized_pnl_usd"), trade.get("net_pnl_usd")
+    if trade["status"] != "closed" or None in (gross, net, trade.get("entry_price"), trade.get("exit_price")):
+        return ""
+    size = f" {trade['qty_entered']}" if trade.get("qty_entered") else ""
+    moved = f"{trade['side']}{size} from {trade['entry_price']} to {trade['exit_price']} is {gross} {trade['currency']}"
+    costs = [
+        f"{words} of {trade[name]}"
+        for name, words in (("fees_usd", "less fees"), ("funding_usd", "with funding"))
+        if trade.get(name) and Decimal(trade[name])
+    ]
+    result = f"{', '.join(costs) or 'without costs'} it is {net} net"
+    risk, r = trade.get("initial_risk_usd"), trade.get("pnl_r")
+    if r is None:
+        return f"In short: {moved}; {result}. It has no R, because no risk at entry is known."
+    of = f"of the {risk} risked" if risk else "as its source states it,"
+    return f"In short: {moved}; {result}, and {of} {float(r):+.2f}R."
+
+
 # The factors of a score, as people call them.
 _FACTORS = {"Q": "outcome", "Sim": "similarity", "Rec": "recency", "Conf": "confidence", "Aff": "affect"}
 
@@ -83,11 +115,11 @@ def simulation_sentence(found: Mapping[str, Any], agent: str, db: str | None = N
     """What a simulation came to, and where to look.
 
     >>> simulation_sentence({"trades": 3, "net_pnl": "-12.50", "starting_equity": "10000"}, "sim")
-    'In short: 3 simulated trades made -12.50 on 10000, after costs. See them: memtape trades --agent sim'
+    'In short: 3 simulated trades lost 12.50 on 10000, after costs. See them: memtape trades --agent sim'
     """
-    n = found["trades"]
-    net = f"{Decimal(found['net_pnl']):.2f}"
-    made = f"{n} simulated trade{'' if n == 1 else 's'} made {net} on {found['starting_equity']}, after costs"
+    n, net = found["trades"], Decimal(found["net_pnl"])
+    did = f"{'lost' if net < 0 else 'made'} {abs(net):.2f}"
+    made = f"{n} simulated trade{'' if n == 1 else 's'} {did} on {found['starting_equity']}, after costs"
     return f"In short: {made}. See them: memtape trades --agent {agent}{store_option(db)}"
 
 
@@ -147,7 +179,8 @@ def lessons_sentence(done: Mapping[str, Any]) -> str:
 
 _SENTENCES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "reflect_now": lessons_sentence, "get_lessons": lessons_sentence, "recall_memories": recall_sentence,
-    "pre_trade_check": check_sentence, "explain_memory": score_sentence,
+    "pre_trade_check": check_sentence, "explain_memory": score_sentence, "get_trade": trade_sentence,
+    "get_trade_reflection": trade_sentence,
 }  # fmt: skip
 
 

@@ -71,7 +71,7 @@ def get_losses(memory: Memory, ask: GetLosses, caller: Caller) -> LossesAnswer:
     at, currency = ask.as_of or handle.now(), handle.agent.settings.currency
     found = handle.ledger.losses(as_of=at, head=ask.head)
     # Chance is judged over all groups together, whichever are listed.
-    listed = [group for group in found.groups if ask.by in (None, group.field)]
+    listed = list(found.groups) if ask.by is None else [each for each in found.groups + found.repeats if each.field == ask.by]
     return LossesAnswer(
         agent=handle.agent.id, as_of=time_text(at), n=found.n, net_pnl_usd=money_text(found.net_usd),
         mean_r=rounded_figure(found.mean_r), unit=found.unit.phrase(currency), currency=currency,
@@ -91,10 +91,11 @@ def _row(group: LosingGroup) -> LossRow:
 
 
 def _elsewhere(by: GroupField | None, n: int, listed: Sequence[LosingGroup]) -> str:
-    """Where all groups of a kind stand, if none of that kind is listed: another group may hold the same trades."""
-    if by is None or listed or not n:
+    """Where all groups of a kind stand: the list has those that lost money in enough trades, and hours in blocks."""
+    if by not in ("hour", "weekday", "symbol", "side") or not n or (listed and by != "hour"):
         return ""
-    return f" None of them is by {by}; get_strategy_performance with detail lists every hour, weekday, symbol and side."
+    none = "" if listed else f" No group by {by} with enough trades lost money."
+    return f"{none} get_strategy_performance with detail lists every hour, weekday, symbol and side."
 
 
 def _summary(found: Losses, currency: str) -> str:
