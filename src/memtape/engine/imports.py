@@ -21,6 +21,7 @@ from memtape.engine.scope import AgentScope
 from memtape.engine.view.ledger import listed_imports
 from memtape.engine.write.arrivals import Arrival, check_time, checked_value, complete_value
 from memtape.engine.write.batch import Batch
+from memtape.engine.write.decision_names import with_owners_names
 from memtape.engine.write.learn import learn_from_batch
 from memtape.engine.write.log_writer import Receipt
 from memtape.engine.write.positions import rederive
@@ -129,6 +130,7 @@ class Imports:
             earlier = len(tables.items("import", EVERYTHING))
             batch = make_id(self._scope.agent.id, "import", digest(canonical_plain(plain(dict(source)))), earlier)
             writer = self._scope.writer(tables)
+            listed = with_owners_names(tables, listed, self._scope.resources.author)
             arrivals = [Arrival(value, occurred_at(value) or now, batch, own_times=isinstance(value, Bars)) for value in listed]
             decided = {value.id for value in listed if isinstance(value, Decision)}
             known = {key for _, key in tables.log_rows_of(("decision", id_) for id_ in decided if id_ is not None)}
