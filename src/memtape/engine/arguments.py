@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from memtape.core.values import require_storable
 from memtape.errors import Invalid
 from memtape.store.database import is_storable_text
 
@@ -28,6 +29,14 @@ def require_name(field: str, value: object) -> str:
         raise Invalid(field, f"is not text, it is {type(value).__name__}", "Give a name")
     if not is_storable_text(value):
         raise Invalid(field, "has a character that no store can hold: a zero, or half of a character", "Leave it out")
+    return value
+
+
+def require_text(field: str, value: object) -> str:
+    """Returns text that a file and the log can hold."""
+    if not isinstance(value, str):
+        raise Invalid(field, f"is not text, it is {type(value).__name__}", "Give text")
+    require_storable(value, field)
     return value
 
 

@@ -15,6 +15,8 @@ from memtape.core.fill_records import fill_discrepancy
 from memtape.core.fills import FillCorrection
 from memtape.core.items import Item, Position, StoredItem, unpack_items
 from memtape.core.observed import Bars, Decision, Observed, Tick, occurred_at
+from memtape.core.values import require_storable
+from memtape.engine.arguments import require_mapping, require_several
 from memtape.engine.documents.citations import Citations, cited_decisions
 from memtape.engine.documents.sync import refresh_pages
 from memtape.engine.scope import AgentScope
@@ -119,7 +121,9 @@ class Imports:
         The lines that a decision cites are quoted from today's documents, because a file contains no quotes. `outcomes` is what
         the file states about its decisions; an outcome without a time of its own counts as known from now on.
         """
-        listed = self._with_quotes([complete_value(checked_value(value), None) for value in values])
+        source = require_mapping("source", source)
+        require_storable(source, "source")
+        listed = self._with_quotes([complete_value(checked_value(value), None) for value in require_several("values", values)])
         for value in listed:
             _refuse_corrections(value)
         now = self._scope.resources.clock.now()
