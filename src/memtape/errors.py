@@ -9,7 +9,6 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import NamedTuple
 
-
 # Of a value or a name that a message repeats; the caller knows the rest.
 MAX_REPEATED_CHARS = 200
 

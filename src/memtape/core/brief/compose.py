@@ -55,7 +55,7 @@ from memtape.core.codec import digest
 from memtape.core.skills import MemoryConfig
 from memtape.errors import Invalid
 
-PROMPT_VERSION = 9
+PROMPT_VERSION = 10
 BRIEF_TOKENS = 4_000  # tokens
 FRAME_TOKENS = 60  # of the lines around the records and the sentence on the rules
 BETWEEN = "\n\n"

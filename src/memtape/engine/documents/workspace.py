@@ -19,6 +19,7 @@ from memtape.documents.backtests import similar_reports
 from memtape.documents.cache import SHARED_SCOPE
 from memtape.documents.citations import cite, lines_of
 from memtape.documents.filters import choose_documents
+from memtape.documents.result_caps import ResultCaps
 from memtape.documents.search import SearchResult, search_index
 from memtape.documents.sources import LOG_PAGES, is_readable_folder
 from memtape.engine.arguments import require_row, require_text
@@ -131,9 +132,11 @@ class Documents:
             # The configured slot searches by words, so no sync makes vectors; those of a static table cost little to make here.
             for scope in (SHARED_SCOPE, agent):
                 resources.documents.fill(resources.owner, scope, embedder)
+        with self._scope.reading() as tables:
+            noted = frozenset(str(body["path"]) for body in tables.item_bodies("document_note"))
         found = search_index(
             resources.documents, question, owner=resources.owner, agent=agent, slot=chosen, embedder=embedder,
-            previous=resources.embedder_by_id, limit=limit, minimum=minimum, fusion=fusion,
+            previous=resources.embedder_by_id, limit=limit, minimum=minimum, fusion=fusion, caps=ResultCaps(written_by_agent=noted),
             only=choose_documents(types=types, path=path, since=since, until=until),
             decay=None if half_life_days is None else AgeDecay(resources.clock.now(), half_life_days),
         )  # fmt: skip

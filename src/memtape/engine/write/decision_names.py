@@ -1,9 +1,9 @@
 """Decisions of the owner whose names a model has used first.
 
 Fills take their stop and their strategy from the decision that they name. A model may have recorded a decision under the id or
-for the order that the owner's desk then uses, with a stop far away, so that a loss would look small in R. What the account reports
-is never refused for that: the owner's decision is recorded under its id with `@owner` at the end, and fills that name the id or one
-of its orders take what it says (`core/items.py`). A model cannot use such a name.
+for the order that the owner's desk then uses, with a stop far away, so that a loss would look small in R. What the account
+reports is never refused for that: the owner's decision is recorded under its id with `@owner` at the end, and fills that name the
+id or one of its orders take what it says (`core/items.py`). A model cannot use such a name.
 """
 
 from __future__ import annotations
