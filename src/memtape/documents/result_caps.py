@@ -1,7 +1,7 @@
 """Which of the ranked passages become results: places are given one by one, so the first k never depend on the limit.
 
-One document from outside may hold at most 40 % of any first places. All texts from outside together, and all that the agent itself
-wrote, hold at most 40 % while there are others: a model can write any number of notes with the words that somebody will look for.
+One document from outside may hold at most 40 % of any first places. All texts from outside together, and all that the agent
+itself wrote, hold at most 40 % while there are others: a model can write any number of notes with the words of a question.
 Transcripts and pages of decisions, of which there are many, give way to other documents in the same way.
 
 >>> ranked = [PassageCandidate(number, path, "note", 4) for number, path in enumerate("aab")]

@@ -151,8 +151,8 @@ def _score_candidates(
     cache = index.cache
     words = lexical.search_terms(cache, scopes, question)
     word_scores = lexical.rank_by_words(cache, scopes, question, words, POOL_SIZE, only)
-    # A full pool may consist of decisions, transcripts and the agent's notes alone, and the caps could then choose nothing else. So
-    # each arm whose pool is full is asked a second time for the others. Not if the documents are restricted, nor if no pool is full.
+    # A full pool may consist of decisions, transcripts and the agent's notes alone, and the caps could then choose nothing else.
+    # So each arm whose pool is full is asked a second time for the others; not if the documents are restricted.
     may_be_crowded = only == EVERYTHING and (len(word_scores) >= POOL_SIZE or model.embedder is not None)
     others = choose_documents(types=_types_beside_bulk(cache, scopes)) if may_be_crowded else EVERYTHING
     beside_bulk = others.without(caps.written_by_agent) if may_be_crowded else EVERYTHING

@@ -136,7 +136,8 @@ class Documents:
             noted = frozenset(str(body["path"]) for body in tables.item_bodies("document_note"))
         found = search_index(
             resources.documents, question, owner=resources.owner, agent=agent, slot=chosen, embedder=embedder,
-            previous=resources.embedder_by_id, limit=limit, minimum=minimum, fusion=fusion, caps=ResultCaps(written_by_agent=noted),
+            previous=resources.embedder_by_id, limit=limit, minimum=minimum, fusion=fusion,
+            caps=ResultCaps(written_by_agent=noted),
             only=choose_documents(types=types, path=path, since=since, until=until),
             decay=None if half_life_days is None else AgeDecay(resources.clock.now(), half_life_days),
         )  # fmt: skip
