@@ -9,13 +9,25 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import NamedTuple
 
+# Of a value or a name that a message repeats; the caller knows the rest.
+MAX_REPEATED_CHARS = 200
+
+
+def _printable(text: str) -> str:
+    """Returns text that every terminal and every answer can carry: half of a character stands as its escape."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_REPEATED_CHARS else f"{text[:MAX_REPEATED_CHARS]}..."
+
 
 class MemtapeError(Exception):
     """Something went wrong in memtape."""
 
     def __init__(self, **facts: object) -> None:
         self.facts = facts
-        super().__init__((type(self).__doc__ or "").format(**facts))
+        super().__init__(_printable((type(self).__doc__ or "").format(**facts)))
 
     def __reduce__(self) -> tuple[object, ...]:
         # Pickle would call the class with its message alone: an error of another process would arrive as one of unpickling.
@@ -38,7 +50,7 @@ class FieldProblem(NamedTuple):
     fix: str = ""
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.problem}" + (f". {self.fix}" if self.fix else "")
+        return _printable(f"{_cut(self.field)}: {self.problem}" + (f". {self.fix}" if self.fix else ""))
 
 
 class Invalid(MemtapeError):
@@ -58,7 +70,7 @@ class Unknown(MemtapeError):
     """{field}: there is no {what} '{id}'. {fix}"""
 
     def __init__(self, field: str, what: str, id: str, fix: str = "") -> None:
-        super().__init__(field=field, what=what, id=id, fix=fix)
+        super().__init__(field=field, what=what, id=_cut(str(id)), fix=fix)
         self.field = field
 
     def __str__(self) -> str:

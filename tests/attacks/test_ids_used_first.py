@@ -10,6 +10,7 @@ import pytest
 
 import memtape
 from memtape.engine import Memory
+from memtape.engine.proof.audit import verify_store
 from memtape.errors import MemtapeError
 from memtape.plugs.clock import FixedClock
 from memtape.surfaces.caller import Caller
@@ -72,3 +73,47 @@ def test_a_decision_that_the_owner_recorded_is_not_replaced(memory: Memory) -> N
     ask(memory, OWNER, "record_decision", id="d1", action="no_trade", symbol="BTC", reason="waiting")
     ask(memory, MODEL, "record_decision", id="d1", action="buy", symbol="BTC", side="long", reason="go", stop=99)
     assert ask(memory, OWNER, "get_decision", decision="d1")["action"] == "no_trade"
+
+
+OWNERS_DECISION = {"action": "buy", "symbol": "BTC", "side": "long", "reason": "the desk's", "stop": 98, "order_ids": ["o1"]}
+
+
+def fill(memory: Memory, id_: str, side: str, px: str, **names: str) -> None:
+    ask(memory, OWNER, "observe_fill", id=id_, t=NOW.isoformat(), symbol="BTC", side=side, qty="1", px=px, **names)
+
+
+@pytest.mark.parametrize("order", [["model", "owner", "fills"], ["model", "fills", "owner"], ["owner", "model", "fills"]], ids="-".join)
+@pytest.mark.parametrize("named", [{"decision": "d1"}, {"order_id": "o1"}], ids=["by its decision", "by its order"])
+@pytest.mark.parametrize("id_of_model", ["d1", "d2"])
+@pytest.mark.parametrize("in_tick", [False, True])
+def test_a_loss_keeps_the_stop_of_the_desk_although_a_model_used_its_names(
+    memory: Memory, order: list[str], named: dict[str, str], id_of_model: str, in_tick: bool
+) -> None:
+    for who in order:
+        if who == "model":
+            ask(memory, MODEL, "record_decision", id=id_of_model, **{**OWNERS_DECISION, "stop": 1, "reason": "the model's"})
+        elif who == "fills":
+            fill(memory, "f1", "buy", "100", **named)
+            fill(memory, "f2", "sell", "98")
+        elif in_tick:
+            decided = {**OWNERS_DECISION, "id": "d1"}
+            ask(memory, OWNER, "observe_tick", id="t1", t=NOW.isoformat(), decision=[decided])
+        else:
+            ask(memory, OWNER, "record_decision", id="d1", **OWNERS_DECISION)
+    assert [trade["pnl_r"] for trade in ask(memory, OWNER, "get_trades")["trades"]] == ["-1"]
+    assert verify_store(memory).ok
+    head = memory.agent("gold").head().seq
+    ask(memory, OWNER, "observe_equity", t=NOW.isoformat(), equity="9000")
+    assert [trade["pnl_r"] for trade in ask(memory, OWNER, "get_trades", head=head)["trades"]] == ["-1"]
+
+
+def test_a_model_cannot_use_a_name_that_only_the_owner_has(memory: Memory) -> None:
+    for names in ({"id": "d1@owner"}, {"order_ids": ["o1@owner"]}):
+        with pytest.raises(MemtapeError, match="which only names of the owner do"):
+            ask(memory, MODEL, "record_decision", **{**OWNERS_DECISION, **names})
+
+
+def test_a_desk_that_records_again_what_its_model_decided_adds_nothing(memory: Memory) -> None:
+    ask(memory, MODEL, "record_decision", id="d1", **OWNERS_DECISION)
+    assert ask(memory, OWNER, "record_decision", id="d1", **OWNERS_DECISION)["duplicate"]
+    assert len(ask(memory, OWNER, "get_decisions")["decisions"]) == 1

@@ -6,12 +6,14 @@ from typing import Any
 
 import anyio
 import pytest
+from fastapi.testclient import TestClient
 from mcp import Client
 
 import memtape
 from memtape.engine import Memory
 from memtape.errors import MemtapeError, PermissionDenied
 from memtape.surfaces.caller import Caller
+from memtape.surfaces.http import build_app
 from memtape.surfaces.mcp import build_server
 from memtape.surfaces.policy import POLICY, policy_of
 from memtape.surfaces.registry import all_operations, find, in_tool_set, perform
@@ -149,3 +151,11 @@ def test_over_http_the_address_binds_to_an_agent(tmp_path):
                     await what(client)
 
             anyio.run(session)
+
+
+def test_an_address_that_names_two_agents_is_refused(tmp_path):
+    call = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "memtape://brief/silver"}}
+    accepts = {"accept": "application/json, text/event-stream"}
+    with memtape.open(str(tmp_path / "desk.db")) as memory, TestClient(build_app(memory), base_url="http://127.0.0.1") as client:
+        answer = client.post("/mcp?agent=gold&agent=silver", json=call, headers=accepts)
+        assert "the address names 2 agents" in answer.json()["error"]["message"]

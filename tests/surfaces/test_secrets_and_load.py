@@ -24,7 +24,7 @@ ADDRESSES = [
     f"mysql://ann:{SECRET}@host/db", f"postgresql:ann:{SECRET}@host/db", f"postgresql://ann:{SECRET}@127.0.0.1:bad/db",
     f"postgresql://ann:{SECRET}@127.0.0.1:1/db?nonsense=1",
     f"postgresql://127.0.0.1:1/db?%70assw%6Frd={SECRET}", f"postgresql://127.0.0.1:1/db?password=a {SECRET}", f"ann:{SECRET}@host/db",
-    f"//ann:{SECRET}@host/db",
+    f"//ann:{SECRET}@host/db", f"postgresql//ann:{SECRET}@host/db", f"postgres/ann:{SECRET}@host/db",
 ]  # fmt: skip
 
 
@@ -75,6 +75,8 @@ def test_a_body_that_never_ends_is_refused_after_its_time() -> None:
 
     anyio.run(main)
     assert sent[0]["status"] == 408 and b"not complete after" in sent[1]["body"]
+    # Else a client that sends a byte now and then would hold the connection for ever.
+    assert (b"connection", b"close") in sent[0]["headers"]
 
 
 def test_a_batch_and_a_number_without_end_are_refused_in_plain_words() -> None:

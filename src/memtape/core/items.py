@@ -44,6 +44,8 @@ Position = tuple[str, str]  # symbol, leg
 BarTexts = tuple[str, str, str, str, str | None]  # of a bar, as they are stored and hashed: o, h, l, c, v
 MAX_STATEMENTS = 1_000_000  # of instruments in one log row; numbers them over all rows
 TICK_BODY = ("id", "marks", "positions", "rates", "t")  # what the item of a tick stores; its other parts are items of their own
+# Ends the names of a decision, and of its orders, that the owner recorded under an id or for an order that a model had used.
+OWNERS_MARK = "@owner"
 OWNER_STREAM = "@owner"  # the stream of what belongs to no agent: skills, agents, the calendar
 
 
@@ -133,12 +135,19 @@ def decision_items(decision: Decision, tick: str | None) -> list[Item]:
     """The items of a decision: its own, and one for each of its orders."""
     assert decision.id is not None and decision.t is not None
     own = Item("decision", decision.id, decision.t, decision, decision.symbol or "", "", tick)
-    return [own, *(Item("order", order, decision.t, None, ref=decision.id) for order in decision.order_ids)]
+    mark = OWNERS_MARK if decision.id.endswith(OWNERS_MARK) else ""
+    return [own, *(Item("order", f"{order}{mark}", decision.t, None, ref=decision.id) for order in decision.order_ids)]
 
 
 def fill_references(decision: Decision) -> list[str]:
     """By what a fill refers to a decision: its id, or one of its orders."""
-    return [f"d:{decision.id}", *(f"o:{order}" for order in decision.order_ids)]
+    ids = dict.fromkeys((decision.id or "", (decision.id or "").removesuffix(OWNERS_MARK)))
+    return [*(f"d:{id_}" for id_ in ids), *(f"o:{order}" for order in decision.order_ids)]
+
+
+def names_by_authority(name: str) -> tuple[str, str]:
+    """The names under which a decision or an order is looked for: the one that only the owner can have used comes first."""
+    return f"{name}{OWNERS_MARK}", name
 
 
 def observed_bars(value: Observed) -> tuple[Bar, ...]:

@@ -95,7 +95,8 @@ Fraction = Annotated[Decimal, Field(ge=0, le=1, **_LIMITS), BeforeValidator(_num
 Text = Annotated[str, AfterValidator(clean_text)]
 Reason = Annotated[Text, Field(max_length=REASON_LENGTH)]
 Line = Annotated[Text, Field(max_length=2000)]
-KEY = Field(min_length=1, max_length=128)
+MAX_KEY_CHARS = 128
+KEY = Field(min_length=1, max_length=MAX_KEY_CHARS)
 Key = Annotated[Text, KEY]
 SLUG = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
 Slug = Annotated[str, SLUG]

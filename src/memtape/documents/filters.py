@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -37,6 +37,14 @@ class DocumentFilter:
     def of_documents(self) -> tuple[str, tuple[str | int, ...]]:
         """Returns the condition for a query that has `d`."""
         return (f"AND {self.condition}" if self.condition else ""), self.values
+
+    def without(self, paths: Collection[str]) -> DocumentFilter:
+        """Returns the filter without the documents of some paths."""
+        if not paths:
+            return self
+        others = "d.path NOT IN (SELECT value FROM json_each(?))"
+        condition = f"{self.condition} AND {others}" if self.condition else others
+        return DocumentFilter(condition, (*self.values, json.dumps(sorted(paths))))
 
 
 EVERYTHING = DocumentFilter()

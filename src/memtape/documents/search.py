@@ -115,8 +115,9 @@ def search_index(
         # The model was chosen in an earlier transaction: another process may have dropped its vectors since.
         if model.embedder and not is_ready_in_all(index.cache, scopes, model.embedder):
             model = AnsweringModel(note=f"the vectors of {model.embedder.id} were dropped meanwhile: found by words alone")
-        scores, missing = _score_candidates(index, list(scopes), parsed, model, only)
-        hits = _choose_hits(index.cache, scopes, scores, parsed, fusion, limit, minimum, caps or ResultCaps(), decay)
+        caps = caps or ResultCaps()
+        scores, missing = _score_candidates(index, list(scopes), parsed, model, only, caps)
+        hits = _choose_hits(index.cache, scopes, scores, parsed, fusion, limit, minimum, caps, decay)
     return _result(hits, model, embedder, missing)
 
 
@@ -143,16 +144,18 @@ def _result(hits: tuple[SearchHit, ...], model: AnsweringModel, wanted: Embedder
 
 
 def _score_candidates(
-    index: DocumentIndex, scopes: Sequence[int], question: ParsedQuestion, model: AnsweringModel, only: DocumentFilter
+    index: DocumentIndex, scopes: Sequence[int], question: ParsedQuestion, model: AnsweringModel, only: DocumentFilter,
+    caps: ResultCaps,
 ) -> tuple[ArmScores, int]:
     """Returns the scores of each arm, and how many passages have no vector of the answering model."""
     cache = index.cache
     words = lexical.search_terms(cache, scopes, question)
     word_scores = lexical.rank_by_words(cache, scopes, question, words, POOL_SIZE, only)
-    # A full pool may consist of decisions and transcripts alone, and the caps could then choose nothing else. So each arm whose
-    # pool is full is asked a second time for the other types. Not if the documents are restricted, nor if no pool is full.
+    # A full pool may consist of decisions, transcripts and the agent's notes alone, and the caps could then choose nothing else.
+    # So each arm whose pool is full is asked a second time for the others; not if the documents are restricted.
     may_be_crowded = only == EVERYTHING and (len(word_scores) >= POOL_SIZE or model.embedder is not None)
-    beside_bulk = choose_documents(types=_types_beside_bulk(cache, scopes)) if may_be_crowded else EVERYTHING
+    others = choose_documents(types=_types_beside_bulk(cache, scopes)) if may_be_crowded else EVERYTHING
+    beside_bulk = others.without(caps.written_by_agent) if may_be_crowded else EVERYTHING
     if beside_bulk != EVERYTHING and len(word_scores) >= POOL_SIZE:
         word_scores |= lexical.rank_by_words(cache, scopes, question, words, POOL_SIZE, beside_bulk)
     named = lexical.find_named(cache, scopes, question, word_scores, only)

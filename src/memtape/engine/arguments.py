@@ -20,6 +20,7 @@ from memtape.errors import Invalid
 from memtape.store.database import is_storable_text
 
 MAX_ROW = 2**63 - 1
+NO_STORE_HOLDS = "has a character that no store can hold: a zero, or half of a character"
 
 
 def require_name(field: str, value: object) -> str:
@@ -27,7 +28,16 @@ def require_name(field: str, value: object) -> str:
     if not isinstance(value, str):
         raise Invalid(field, f"is not text, it is {type(value).__name__}", "Give a name")
     if not is_storable_text(value):
-        raise Invalid(field, "has a character that no store can hold: a zero, or half of a character", "Leave it out")
+        raise Invalid(field, NO_STORE_HOLDS, "Leave it out")
+    return value
+
+
+def require_text(field: str, value: object) -> str:
+    """Returns text of any length that a file and the log can hold."""
+    if not isinstance(value, str):
+        raise Invalid(field, f"is not text, it is {type(value).__name__}", "Give text")
+    if not is_storable_text(value):
+        raise Invalid(field, NO_STORE_HOLDS, "Leave it out")
     return value
 
 

@@ -15,12 +15,15 @@ from memtape.core.fill_records import fill_discrepancy
 from memtape.core.fills import FillCorrection
 from memtape.core.items import Item, Position, StoredItem, unpack_items
 from memtape.core.observed import Bars, Decision, Observed, Tick, occurred_at
+from memtape.core.values import require_storable
+from memtape.engine.arguments import require_mapping, require_several
 from memtape.engine.documents.citations import Citations, cited_decisions
 from memtape.engine.documents.sync import refresh_pages
 from memtape.engine.scope import AgentScope
 from memtape.engine.view.ledger import listed_imports
 from memtape.engine.write.arrivals import Arrival, check_time, checked_value, complete_value
 from memtape.engine.write.batch import Batch
+from memtape.engine.write.decision_names import with_owners_names
 from memtape.engine.write.learn import learn_from_batch
 from memtape.engine.write.log_writer import Receipt
 from memtape.engine.write.positions import rederive
@@ -118,7 +121,9 @@ class Imports:
         The lines that a decision cites are quoted from today's documents, because a file contains no quotes. `outcomes` is what
         the file states about its decisions; an outcome without a time of its own counts as known from now on.
         """
-        listed = self._with_quotes([complete_value(checked_value(value), None) for value in values])
+        source = require_mapping("source", source)
+        require_storable(source, "source")
+        listed = self._with_quotes([complete_value(checked_value(value), None) for value in require_several("values", values)])
         for value in listed:
             _refuse_corrections(value)
         now = self._scope.resources.clock.now()
@@ -129,6 +134,7 @@ class Imports:
             earlier = len(tables.items("import", EVERYTHING))
             batch = make_id(self._scope.agent.id, "import", digest(canonical_plain(plain(dict(source)))), earlier)
             writer = self._scope.writer(tables)
+            listed = with_owners_names(tables, listed, self._scope.resources.author)
             arrivals = [Arrival(value, occurred_at(value) or now, batch, own_times=isinstance(value, Bars)) for value in listed]
             decided = {value.id for value in listed if isinstance(value, Decision)}
             known = {key for _, key in tables.log_rows_of(("decision", id_) for id_ in decided if id_ is not None)}

@@ -17,7 +17,7 @@ from memtape.core.memory.belief_statement import BeliefStatement
 from memtape.core.memory.episodes import Correction
 from memtape.core.observed import Situation
 from memtape.core.values import Label, Number, Symbol, read
-from memtape.engine.arguments import require_mapping
+from memtape.engine.arguments import require_mapping, require_name, require_text
 from memtape.engine.checks import check_order
 from memtape.engine.plans import Plans
 from memtape.engine.view import memories as reads
@@ -165,7 +165,9 @@ class Memories:
 
     def correct(self, id: str, changes: Mapping[str, Any], reason: str) -> Receipt:
         """Correct an episode from now on; what it said before stays on record."""
-        corrected = read(Correction, dict(changes)).stated()
+        id = require_name("memory_id", id)
+        corrected = read(Correction, require_mapping("changes", changes)).stated()
+        reason = require_text("reason", reason)
         with self._scope.writing() as tables:
             return correct_episode(self._scope.writer(tables), id, corrected, self._scope.stated_at(tables), reason)
 

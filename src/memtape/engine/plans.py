@@ -15,6 +15,7 @@ from memtape.core.memory.beliefs import suggested_plans
 from memtape.core.memory.plans import MAX_PLAN_DAYS, PLAN_DAYS, Plan, changed_plan_state, new_plan_state
 from memtape.core.observed import Situation
 from memtape.core.values import read
+from memtape.engine.arguments import require_mapping
 from memtape.engine.view.plans import plan_views, plan_warnings, with_values
 from memtape.errors import Conflict, Invalid, PermissionDenied, Unknown
 from memtape.store.cutoff import EVERYTHING
@@ -57,7 +58,7 @@ class Plans:
 
     def create(self, plan: Mapping[str, Any], *, expiry_days: float = PLAN_DAYS) -> PlanState:
         """Create a plan; creating it twice changes nothing. A model's plan is a proposal until the owner confirms it."""
-        agent, data = self._scope.agent, dict(plan)
+        agent, data = self._scope.agent, require_mapping("plan", plan)
         if isinstance(expiry_days, bool) or not isinstance(expiry_days, int | float) or not 0 < expiry_days <= MAX_PLAN_DAYS:
             problem = f"{str(expiry_days)[:40]} is not a number of days"
             raise Invalid("expiry_days", problem, f"Give one above 0, up to {MAX_PLAN_DAYS}")

@@ -24,6 +24,7 @@ from memtape.engine.view.agent_config import card_type
 from memtape.engine.view.decisions import decision_card, refuse_closed_gate
 from memtape.engine.view.owner_stream import skill_from_item
 from memtape.engine.write.arrivals import Arrival, check_time, checked_value, complete_value, expected_names, named_claim
+from memtape.engine.write.decision_names import with_owners_names
 from memtape.engine.write.quiet_ticks import changes_account, has_parts
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
@@ -151,6 +152,8 @@ class Recording:
         """Write a completed value in an open transaction."""
         if isinstance(value, Claim):
             value = named_claim(tables, value)
+        elif isinstance(value, Decision | Tick):
+            (value,) = with_owners_names(tables, [value], self._scope.resources.author)
         writer = self._scope.writer(tables)
         known_at = self._known_at(value, now, backfill)
         if isinstance(value, Claim | Closing) and self._is_backdated(writer, known_at):

@@ -20,7 +20,7 @@ _SECRET_IN_LIBPQ = re.compile(rf"{_SECRET_NAME}('(?:[^'\\]|\\.)*'|[^&\s]*)", re.
 _LIBPQ_PARAMETER = re.compile(
     r"(?:^|\s)(?:host|hostaddr|port|dbname|user|password|passfile|service|sslmode|options|application_name)\s*=", re.IGNORECASE
 )
-_NO_SCHEME = re.compile(r"(?://)?[^/:@]*:(?![/\\])[^@]*@[^/]+(?:/|$)")
+_NO_SCHEME = re.compile(r"(?://)?(?:\w+/+)?[^/:@]*:(?![/\\])[^@]*@[^/]+(?:/|$)")
 
 
 def without_password(url: str) -> str:
@@ -58,6 +58,8 @@ def is_without_scheme(address: str) -> bool:
 
     >>> is_without_scheme("ann:secret@host/db"), is_without_scheme("postgresql://ann:secret@host/db")
     (True, False)
+    >>> is_without_scheme("postgresql//ann:secret@host/db")
+    True
     >>> is_without_scheme("/data/a:b@c.db"), is_without_scheme("C:/data/a@b.db")
     (False, False)
     """

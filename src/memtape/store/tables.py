@@ -305,6 +305,14 @@ class Tables(TradeTables):
         )
         return [key for (key,) in rows]
 
+    def item_bodies(self, kind: str) -> list[dict[str, Any]]:
+        """The bodies of the items of one kind that were not taken back and not destroyed, and nothing else of them."""
+        rows = self.session.all(
+            f"SELECT body FROM items WHERE {MINE} AND kind = :kind AND void_seq IS NULL AND body IS NOT NULL",
+            {**self._mine, "kind": kind},
+        )
+        return [json.loads(body) for (body,) in rows]
+
     def fills_with_corrections(self, ids: Sequence[str]) -> list[StoredItem]:
         """Every content of some fills and every correction of them, in the order in which they were recorded."""
         found: list[StoredItem] = []

@@ -25,6 +25,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
+from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
 from memtape.core.skills import DEFAULT_AGENT
@@ -149,7 +150,10 @@ def build_server(
     memory = memory_factory if isinstance(memory_factory, LazyMemory) else LazyMemory(memory_factory)
 
     def caller_of(ctx: ServerRequestContext[Any]) -> Caller:
-        return _bound_by_address(caller, getattr(ctx.request, "query_params", {}).get("agent"))
+        named = getattr(ctx.request, "query_params", QueryParams()).getlist("agent")
+        if len(set(named)) > 1:
+            raise MCPError(types.INVALID_PARAMS, f"agent: the address names {len(set(named))} agents. Name one")
+        return _bound_by_address(caller, named[0] if named else None)
 
     def tool(known: Operation) -> types.Tool:
         return _tool(known, tools, caller.bound)

@@ -31,6 +31,7 @@ from memtape.core.ids import JournalNoteId
 from memtape.core.items import Item
 from memtape.core.values import Key, read
 from memtape.documents import workspace_files, write_policy
+from memtape.engine.arguments import require_text
 from memtape.engine.documents.index_update import embed_documents, index_written
 from memtape.engine.documents.workspace import Documents
 from memtape.engine.write.log_writer import Receipt
@@ -77,9 +78,10 @@ class Journal:
         """Add a note to the agent's documents. Idempotent by id, or by its words within ten minutes."""
         scope, agent = self._scope, self._scope.agent.id
         run, id = (None if run is None else read(Key, run, at="run")), (None if id is None else read(NoteId, id, at="id"))
-        content = {"kind": kind, "text": note_text(text), "run": run, "path": path}
+        kind = read(NoteKind, kind, at="kind")  # type: ignore[arg-type]
+        content = {"kind": kind, "text": note_text(require_text("text", text)), "run": run, "path": path}
         if path is not None:
-            write_policy.split_path(path)
+            write_policy.split_path(require_text("path", path))
         folder = Documents(scope).writable_folder(path)
         inner = None if path is None else path.removeprefix(folder.prefix)
         if inner is not None:

@@ -28,6 +28,7 @@ from memtape.core.items import Item
 from memtape.core.text_diff import unified_diff
 from memtape.core.values import Key, Line, read
 from memtape.documents import workspace_files, write_policy
+from memtape.engine.arguments import require_text
 from memtape.engine.documents.index_update import embed_documents, index_written
 from memtape.engine.documents.journal import MODEL_TIER, receipt_of
 from memtape.engine.documents.rules import PinnedRules
@@ -80,7 +81,10 @@ class Proposals:
         """Propose to change a document or to add one: a fragment that occurs once, or the whole text. No file changes."""
         scope = self._scope
         reason, run = read(Line, reason, at="reason"), (None if run is None else read(Key, run, at="run"))
-        folder, shared, before = self._find(path)
+        for field, stated in (("old", old), ("new", new), ("text", text)):
+            if stated is not None:
+                require_text(field, stated)
+        folder, shared, before = self._find(require_text("path", path))
         edit = make_edit(path, before, old=old, new=new, text=text)
         write_policy.check_size(path, evaluate_edit(edit, before).text or "")
         body = plain(edit) | {"prefix": folder.prefix, "shared": shared, "reason": reason, "run": run, "tier": MODEL_TIER}

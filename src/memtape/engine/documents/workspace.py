@@ -19,8 +19,10 @@ from memtape.documents.backtests import similar_reports
 from memtape.documents.cache import SHARED_SCOPE
 from memtape.documents.citations import cite, lines_of
 from memtape.documents.filters import choose_documents
+from memtape.documents.result_caps import ResultCaps
 from memtape.documents.search import SearchResult, search_index
 from memtape.documents.sources import LOG_PAGES, is_readable_folder
+from memtape.engine.arguments import require_row, require_text
 from memtape.engine.documents.authors import authors_of
 from memtape.engine.documents.index_notes import index_notes
 from memtape.engine.documents.log_pages import log_page_folders, page_record
@@ -130,9 +132,12 @@ class Documents:
             # The configured slot searches by words, so no sync makes vectors; those of a static table cost little to make here.
             for scope in (SHARED_SCOPE, agent):
                 resources.documents.fill(resources.owner, scope, embedder)
+        with self._scope.reading() as tables:
+            noted = frozenset(str(body["path"]) for body in tables.item_bodies("document_note"))
         found = search_index(
             resources.documents, question, owner=resources.owner, agent=agent, slot=chosen, embedder=embedder,
             previous=resources.embedder_by_id, limit=limit, minimum=minimum, fusion=fusion,
+            caps=ResultCaps(written_by_agent=noted),
             only=choose_documents(types=types, path=path, since=since, until=until),
             decay=None if half_life_days is None else AgeDecay(resources.clock.now(), half_life_days),
         )  # fmt: skip
@@ -167,7 +172,8 @@ class Documents:
 
     def read(self, path: str, start_line: int = 1, end_line: int | None = None) -> tuple[str, int, int]:
         """The text of a document, or of some of its lines, and which lines they are."""
-        lines = lines_of(self._text(path))
+        lines, start_line = lines_of(self._text(path)), require_row("start_line", start_line)
+        end_line = None if end_line is None else require_row("end_line", end_line)
         last = len(lines) if end_line is None else min(end_line, len(lines))
         if not 1 <= start_line <= max(last, 1):
             raise Invalid("start_line", f"{path} has {len(lines)} lines", "Give a line that is there")
@@ -178,6 +184,7 @@ class Documents:
         return cite(path, self._text(path), start_line, end_line)
 
     def _text(self, path: str) -> str:
+        path = require_text("path", path)
         with self._scope.reading() as tables:
             text = DocumentReader(self._scope.resources, tables).text(path)
         if text is None:

@@ -27,7 +27,17 @@ from memtape.core.fill_records import (
 )
 from memtape.core.fills import Fill, FillCorrection
 from memtape.core.ids import OwnerId
-from memtape.core.items import Item, NamedDecisions, Position, StoredItem, close_claim, position_events, read_terms, unpack_items
+from memtape.core.items import (
+    Item,
+    NamedDecisions,
+    Position,
+    StoredItem,
+    close_claim,
+    names_by_authority,
+    position_events,
+    read_terms,
+    unpack_items,
+)
 from memtape.core.ledger.position_events import TermsEvent
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.versions import TradeVersion, derive_versions
@@ -385,15 +395,15 @@ class LogReplay:
         return NamedDecisions(decisions)
 
     def _decision(self, name: str) -> tuple[Decision, datetime] | None:
-        sort, _, id_ = name.partition(":")
-        if sort == "o":
-            order = self._here.get(("order", id_))
-            id_ = self.item(order).ref or "" if order is not None else ""
-        index = self._here.get(("decision", id_))
-        if index is None:
-            return None
-        item = self.item(index)
-        return read(Decision, item.body), item.known_at
+        sort, _, said = name.partition(":")
+        for id_ in names_by_authority(said):
+            if sort == "o":
+                order = self._here.get(("order", id_))
+                id_ = self.item(order).ref or "" if order is not None else ""
+            if (index := self._here.get(("decision", id_))) is not None:
+                item = self.item(index)
+                return read(Decision, item.body), item.known_at
+        return None
 
 
 class SeveralTimes(Generic[Value]):

@@ -190,9 +190,10 @@ class ViewAtHead(View):
         """What an answer from all episodes rests on."""
         return AnswerBasis.of(self.as_of, self.claims_count, self.episodes())
 
-    def known_values(self) -> KnownValues:
-        """The labels and symbols of all episodes known by the moment."""
-        episodes = self.episodes()
+    def known_values(self, *, counted: bool = False) -> KnownValues:
+        """The labels and symbols of the episodes known by the moment: of all, or of those that count."""
+        all_count = not counted or self.claims_count
+        episodes = [episode for episode in self.episodes() if all_count or not episode.claimed]
 
         def values(field: str) -> tuple[str, ...]:
             return tuple(sorted({value for episode in episodes if (value := getattr(episode, field)) is not None}))

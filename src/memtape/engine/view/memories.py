@@ -59,7 +59,7 @@ class RecallQuestion:
 def recall_situation(view: View, question: RecallQuestion) -> tuple[Recalled, Query, AnswerBasis]:
     """What memory has to say about a situation: ranked memories, warnings of losses, evidence."""
     query = recall_query(view, question)
-    basis = replace(view.basis(), notes=question_notes(view, question.stated, question.symbol, question.strategy))
+    basis = replace(view.basis(), notes=_recall_notes(view, question))
     beliefs = view.beliefs() if "semantic" in question.memory_types else []
     plans = plans_for_recall(view.plan_states()) if "prospective" in question.memory_types else []
     hidden = {item.symbol for item in view.items("correction") if is_hidden_by(item)} if question.hide else set()
@@ -78,15 +78,20 @@ def recall_situation(view: View, question: RecallQuestion) -> tuple[Recalled, Qu
     return shown, query, basis
 
 
+def _recall_notes(view: View, question: RecallQuestion) -> tuple[str, ...]:
+    # A recall lists claims too. A check and a brief rest on what counts, and no claim changes a word of them.
+    return question_notes(view, question.stated, question.symbol, question.strategy, counted=not question.hide)
+
+
 def question_notes(
-    view: View, stated: Situation | None, symbol: str | None, strategy: str | None = None
+    view: View, stated: Situation | None, symbol: str | None, strategy: str | None = None, *, counted: bool = True
 ) -> tuple[str, ...]:
-    """What a question asks for and no memory has; the labels that the caller stated, not those that bars show."""
+    """What a question asks for and no memory (that counts) has; the labels that the caller stated, not those that bars show."""
     labels = {} if stated is None else {name: getattr(stated, name) for name in Situation.__slots__}
     symbol = symbol or (stated.symbol if stated is not None else None)
     if symbol is None and strategy is None and not any(labels.get(name) for name in ("regime", "volatility_regime", "session")):
         return ()
-    known = view.known_values()
+    known = view.known_values(counted=counted)
     if symbol is not None and symbol not in known.symbols:
         # What is held for the first time is no memory yet, but no mistake either.
         known = replace(known, symbols=tuple(sorted({*known.symbols, *view.held_symbols()})))

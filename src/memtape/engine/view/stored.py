@@ -263,13 +263,14 @@ class StoredView(View):
         sources = counted_sources(reporters_present(columns, mask), self.claims_count)
         return AnswerBasis(self.as_of, self.claims_count, n, first, last, sources)
 
-    def known_values(self) -> KnownValues:
-        """The labels and symbols of all episodes known by the moment."""
+    def known_values(self, *, counted: bool = False) -> KnownValues:
+        """The labels and symbols of the episodes known by the moment: of all, or of those that count."""
         from memtape.columns.present import names_present
 
         columns = self._columns_now().columns
         mask = columns.mask(micros(self.as_of), None, None)
-
+        if counted and not self.claims_count:
+            mask = mask & ~columns.claimed[: mask.size]
         return KnownValues(
             symbols=names_present(columns.symbol_code, columns.symbols, mask),
             strategies=names_present(columns.strategy_code, columns.strategies, mask),

@@ -312,8 +312,8 @@ class View(ABC):
         """What an answer from all episodes rests on."""
 
     @abstractmethod
-    def known_values(self) -> KnownValues:
-        """The labels and symbols of all episodes known by the moment."""
+    def known_values(self, *, counted: bool = False) -> KnownValues:
+        """The labels and symbols of the episodes known by the moment: of all, or of those that count."""
 
     def held_symbols(self) -> set[str]:
         """The symbols of open trades."""

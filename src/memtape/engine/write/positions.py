@@ -26,6 +26,7 @@ from memtape.core.items import (
     NamedDecisions,
     Position,
     fill_references,
+    names_by_authority,
     position_events,
     read_terms,
 )
@@ -338,13 +339,20 @@ def _with_decision(event: PositionEvent, named: NamedDecisions) -> PositionEvent
 def _decisions_named_by(tables: Tables, fills: Iterable[Fill], known: Cutoff) -> NamedDecisions:
     """The decisions that fills name, by id or by the order to which they belong."""
     fills = list(fills)
-    orders = sorted({fill.order_id for fill in fills if fill.order_id})
-    of_orders = {item.key: item.ref or "" for item in tables.items("order", known, keys=orders)} if orders else {}
-    ids = sorted({fill.decision for fill in fills if fill.decision} | set(of_orders.values()))
+    orders, named = {fill.order_id for fill in fills if fill.order_id}, {fill.decision for fill in fills if fill.decision}
+    keys = sorted(key for order in orders for key in names_by_authority(order))
+    of_orders = {item.key: item.ref or "" for item in tables.items("order", known, keys=keys)} if keys else {}
+    ids = sorted({key for id_ in named for key in names_by_authority(id_)} | set(of_orders.values()))
     decisions = tables.items("decision", known, keys=ids) if ids else []
     found = {item.key: (read(Decision, item.body), item.known_at) for item in decisions}
-    names = {f"d:{id_}": decision for id_, decision in found.items()}
-    return NamedDecisions(names | {f"o:{order}": found[id_] for order, id_ in of_orders.items() if id_ in found})
+    by_name: dict[str, tuple[Decision, datetime]] = {}
+    for id_ in named:
+        by_name |= {f"d:{id_}": found[key] for key in names_by_authority(id_)[::-1] if key in found}
+    for order in orders:
+        for key in names_by_authority(order)[::-1]:
+            if (decision := found.get(of_orders.get(key, ""))) is not None:
+                by_name[f"o:{order}"] = decision
+    return NamedDecisions(by_name)
 
 
 # ---- out of order -----------------------------------------------------------------------------------------------------

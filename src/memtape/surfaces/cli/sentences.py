@@ -193,7 +193,8 @@ def verify_sentence(found: Mapping[str, Any]) -> str:
     if not found["ok"]:
         n, first = len(found["problems"]), found["problems"][0]
         others = f" and {n - 1} more" if n > 1 else ""
-        return f"The store does not agree with its log: {first['table']} {first['row']} of {first['stream']}{others}."
+        where = f" of {first['stream']}" if first["stream"] else ""
+        return f"The store does not agree with its log: {first['table']} {first['row']}{where}{others}."
     if found["needs_rebuild"]:
         return "Nothing was altered, but these trades were computed by older rules. Make a backup, then run: memtape rebuild"
     n = len(found["heads"])

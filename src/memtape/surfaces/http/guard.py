@@ -97,7 +97,8 @@ class RequestGuard:
 
 
 def _refuse(status: int, detail: str) -> Response:
-    return problem_response(problem_object(status, status_title(status), detail))
+    # What is left of the request would be read and thrown away for as long as the client sends it.
+    return problem_response(problem_object(status, status_title(status), detail), {"connection": "close"})
 
 
 def _stranger(scope: Scope) -> Response | None:

@@ -1,7 +1,8 @@
 """The section "open_positions": what the agent holds, and where broker and record disagree.
 
 A position with a stop or a target always has a line of its own: its plan is still open. Of the others the largest have one, and
-the rest share a line with symbol, side, size and id, so that a wide portfolio does not fill the brief.
+the rest share a line with symbol, side, size and id, so that a wide portfolio does not fill the brief. Of positions that only the
+agent claims the newest have a line, with or without a stop, and the rest are counted: it could claim any number of them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from memtape.core.events import Discrepancy
 from memtape.core.venue_coverage import VenueCoverage, missing_notes
 
 MAX_POSITION_LINES = 8  # of positions with a line of their own; those with a stop or a target have one in any case
+CLAIMED = "claimed"  # the quality of a trade that nobody but the agent reported
 MAX_DISCREPANCY_LINES = 5  # if there are more, a last line counts them
 
 
@@ -38,13 +40,17 @@ def open_positions_section(inputs: BriefInputs) -> Iterator[BriefLine]:
     if not shows_positions(inputs):
         return
     short = brief_short_ids(inputs)
-    alone, together = _divided(merged_lots(inputs.holding))
+    claimed = sorted((each for each in inputs.holding if each.trade.quality == CLAIMED), key=lambda each: each.trade.entry_at)
+    left_out = frozenset(each.trade.id for each in claimed[:-MAX_POSITION_LINES])
+    alone, together = _divided(merged_lots(each for each in inputs.holding if each.trade.id not in left_out))
     for lots in alone:
         reference = short.reference(lots[0].trade.id)
         one = open_position_line(lots[0], inputs.as_of, reference)
         yield one if len(lots) == 1 else open_lots_line(lots, inputs.as_of, reference)
     if together:
         yield more_positions_line(together, [short.reference(lots[0].trade.id) for lots in together])
+    if left_out:
+        yield BriefLine(f"- {len(left_out)} more that the agent claims")
     yield from discrepancy_lines(inputs.discrepancies)
     yield from missing_lines(inputs.coverage)
 
