@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import memtape
+from memtape.documents.report_exports import read_export
 from memtape.documents.reports import Report, compare_reports, parse_report
 from memtape.documents.text_files import read_document
 from memtape.errors import Invalid, Unknown
@@ -85,7 +86,11 @@ def test_conditions_are_exact_and_name_metrics_parameters_symbols_and_strategies
 def test_a_block_beside_a_page_speaks_for_the_page_and_is_no_passage(desk):
     rows = execute(desk, "find_similar_reports", {"path": "reports/a.md"})["reports"]
     assert [row["path"] for row in rows] == ["reports/b.md", "reports/c.json"]
-    assert rows[0]["alike_in"]["strategy"] == 1.0 and rows[0]["alike_in"]["parameters"] == 0.8 and "period" not in rows[0]["alike_in"]
+    assert (
+        rows[0]["alike_in"]["strategy"] == 1.0
+        and rows[0]["alike_in"]["parameters"] == 0.8
+        and "period" not in rows[0]["alike_in"]
+    )
     hits = execute(desk, "search_documents", {"query": "breakout BTC"})["results"]
     assert "reports/a.metrics.json" not in {hit["path"] for hit in hits}
 
@@ -94,6 +99,28 @@ def test_a_page_that_mentions_metrics_is_no_report():
     assert parse_report("reports/x.md", "# Idea\n\nWin rate 60 %, sharpe ratio 2, max drawdown 10 % would be fine.\n") is None
     assert parse_report("reports/x.md", "---\ntitle: x\ntags: [a]\n---\n# X\n") is None
     assert parse_report("reports/x.json", '{"a": [1, 2]}') is None
+
+
+def test_a_page_of_statistics_is_recognised_by_what_its_cells_show():
+    rows = {"# Trades": 153, "Buy &amp; Hold Return [%]": 55.2, "Win Rate [%]": 26.8, "Return [%]": -4.4}
+    page = "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
+    export = read_export("stats.html", f"<table>{page}</table>")
+    assert export.engine == "backtesting.py" and export.metrics["buy_and_hold"] == pytest.approx(0.552)
+
+
+def test_an_argument_that_a_printed_series_cut_is_not_read():
+    stats = "# Trades   153\nBuy & Hold Return [%]   55.2\nWin Rate [%]   26.8\nReturn [%]   -4.4\n_strategy   {}\n"
+    for strategy, parameters in (
+        ("SmaCross(n1=10...", {}), ("SmaCross(n1=10,n2=3...", {"n1": 10}), ("SmaCross(n1=10,n2=30)", {"n1": 10, "n2": 30}), ("SmaCross", {}),
+    ):  # fmt: skip
+        export = read_export("stats.txt", stats.format(strategy))
+        assert (export.strategy, export.parameters) == ("SmaCross", parameters)
+
+
+def test_the_title_above_a_printed_table_does_not_hide_its_first_row():
+    table = "                Strategy\nStart Period  2023-01-02\nEnd Period    2023-06-16\nSharpe              1.82\nPayoff Ratio         1.1\nCAGR                0.96\nMax Drawdown       -0.19\n"
+    export = read_export("metrics.txt", table)
+    assert export.engine == "QuantStats" and export.period == ("2023-01-02", "2023-06-16")
 
 
 # What each sample states. Those of backtesting.py, vectorbt and QuantStats were written by these packages on a random walk (the page of
@@ -134,6 +161,8 @@ def test_the_exports_of_all_engines_in_a_workspace_are_found_by_a_condition(tmp_
     with memtape.open(str(tmp_path / "desk.db")) as memory:
         memory.agent_for_writing("main").documents.add(tmp_path / "desk")
         assert set(found(memory, where=["max_drawdown > 0"], limit=20)) == {f"backtests/{name}" for name in STATED}
-        assert found(memory, where=["engine = freqtrade"]) == [f"backtests/freqtrade-backtest-result.{ending}" for ending in ("json", "zip")]
+        assert found(memory, where=["engine = freqtrade"]) == [
+            f"backtests/freqtrade-backtest-result.{ending}" for ending in ("json", "zip")
+        ]
         like = execute(memory, "find_similar_reports", {"path": "backtests/backtesting_stats.csv"})["reports"]
         assert like[0]["path"] == "backtests/backtesting_stats.json" and like[0]["alike_in"]["metrics"] == 1.0

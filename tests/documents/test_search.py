@@ -286,6 +286,25 @@ def test_a_name_in_a_page_long_description_does_not_move_a_passing_mention_to_th
     assert paths(index, "earnings gap reaction of TSLA")[0] == "passing.md"
 
 
+@pytest.mark.parametrize("question", [
+    "the broker is REQUIRED to confirm every amended stop order", "parse the XML answer of the broker to an amended stop order",
+    "confirm an amended stop order: returns ``None`` or ``True`` of the broker",
+])  # fmt: skip
+def test_emphasis_and_technical_terms_of_a_sentence_are_no_names(index, question):
+    stray = "REQUIRED XML None or True. " + "filler about nothing in particular " * 5
+    put(index, {"stray.md": stray, "answer.md": "The broker confirms every amended stop order.", "other.md": "Gold fell."})
+    assert paths(index, question)[0] == "answer.md"
+
+
+def test_a_word_in_capitals_is_a_name_if_hardly_anything_else_is_asked(index):
+    filler = "gold stop gold stop gold stop. " * 5
+    put(
+        index,
+        {"grid.md": "GRIDTRADER was stopped." + " filler" * 60, "b.md": filler, "c.md": filler + "Again.", "gridtrader.txt": "x"},
+    )
+    assert paths(index, "why stop GRIDTRADER gold?")[0] in ("grid.md", "gridtrader.txt")
+
+
 def test_a_passage_of_a_document_about_the_question_comes_before_the_same_words_in_a_document_about_other_things(index):
     """Both have the sentence in their first passage; only one speaks of the Kestrel, far below."""
     filler = "\n\n".join(

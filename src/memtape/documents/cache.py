@@ -21,7 +21,7 @@ from memtape.errors import Damaged, NoStore
 from memtape.store.private_files import make_private_file, make_private_folder
 from memtape.store.sqlite_errors import memtape_error
 
-CACHE_VERSION = 6
+CACHE_VERSION = 7
 BUSY_TIMEOUT_SECONDS = 30  # long, because a whole index may be written in one transaction
 TOKENIZER = "porter unicode61"
 SHARED_SCOPE = ""  # in place of an agent: the documents that all agents of an owner share

@@ -26,6 +26,7 @@ RESCORED = 60  # passages of each table that are scored again, and those that FT
 DOCUMENT_WEIGHT = 0.2  # of BM25 of the document around a passage, compared with the passage
 MAX_NAMED = 200  # passages with a name that are looked at
 MAX_WORDS_BESIDE = 8  # a longer question describes something: a name in it is asked for only if hardly any passage has it
+MAX_WORDS_BESIDE_DOUBTFUL = 3  # with more words beside it, what may be mere emphasis is no name
 MAX_RARE = 3  # so many passages have it then
 MAX_WORDS_OF_QUESTION = 16  # of what is longer, the names count like its other words
 MAX_DEFINITIONS = 2  # passages that say what a thing is
@@ -213,10 +214,11 @@ def find_named(
     """
     if not question.names or len(question.names) > MAX_NAMES:
         return NamedPassages()
-    named = [_with_name(cache, scopes, name, found, only) for name in question.names]
     beside = question.words_beside_names
     if len(beside) > MAX_WORDS_OF_QUESTION:
         return NamedPassages()
+    names = [name for name in question.names if not (name.is_doubtful and len(beside) > MAX_WORDS_BESIDE_DOUBTFUL)]
+    named = [_with_name(cache, scopes, name, found, only) for name in names]
     most = MAX_RARE if len(beside) > MAX_WORDS_BESIDE else None
     wanted = [passages for passages in named if passages.having[0] and (most is None or len(passages.having[0]) <= most)]
     # What many passages begin with is no definition: a row of a table of results, a line of a log.

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-_QUOTED = re.compile(r'"([^"\n]{2,120})"|“([^”\n]{2,120})”|「([^」\n]{1,60})」|`([^`\n]{2,120})`')
+_QUOTED = re.compile(r'"([^"\n]{2,120})"|“([^”\n]{2,120})”|「([^」\n]{1,60})」|(?<!`)``?([^`\n]{2,120})``?(?!`)')
 _FILE = re.compile(
     r"(?<![\w/.-])[\w./-]*\w\.(?:md|markdown|mdx|txt|rst|log|jsonl?|ndjson|csv|py|ya?ml|toml)(?!\w)", re.IGNORECASE
 )
@@ -31,12 +31,18 @@ _PERIOD = re.compile(r"(?:FY|CY|Q)\d+|(?:19|20)\d\d(?:[-/](?:19|20)\d\d)?|\d+Q\d
 _LINE_START = re.compile(r"^[ \t>|*_#`+\[-]*", re.MULTILINE)  # up to the first word
 # "Rule 16" may stand as item 16 of a list of rules.
 _ITEM_OF_LIST = re.compile(r"(rule|lesson|law|principle|gate)\s+#?(\d+[a-z]?)", re.IGNORECASE)
-# Written in capitals and no name of one thing.
+# Written in capitals and no name of one thing: terms of finance and of computing, currencies, emphasised words.
 _ABBREVIATIONS = frozenset(re.findall(r"\S+", """
     AM API ATM CEO CFO CPU EPS EBIT EBITDA ESG EST ETF EU FAQ FY GAAP GDP HR ID IPO IRA IRS LLC NO OK OR PDF PM PNL PP ROA ROE
     ROI SEC SQL TV UK UN URL U.S US USA UTC VS YES YOY AND NOT THE WHY MY CSV JSON HTML LLM USD EUR GBP JPY CHF AUD CAD NZD
     CNY CNH HKD SEK NOK II III IV
+    ANSI ASCII AWS CLI CSS DELETE DNS FTP GCP GET GPU GUI HTTP HTTPS IDE IETF IO JWT LAN MIME OS PUT RAM REST RFC RPC SDK SMTP
+    SSH SSL TCP TLS UDP URI URLS UTF UUID UX VPN XML YAML
+    ALWAYS DONT ETC FIX FIXME IMO MUST NEVER NONE NOTE NULL ONLY TBA TBD TODO TRUE FALSE WIP
 """))  # fmt: skip
+# A ticker is short, or a pair that ends with what it is quoted in. A longer word in capitals is often just emphasised.
+MAX_TICKER_LETTERS = 6
+_QUOTED_IN = re.compile(r"\w+(?:USD[TC]?|EUR|JPY|GBP|CHF|AUD|CAD|NZD|CNH|BTC|ETH|PERP)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,7 @@ class Name:
     text: str
     exact_case: bool = False  # a ticker: as a word it may mean something else
     is_file: bool = False
+    is_doubtful: bool = False  # emphasis or a term in a sentence: a name only if hardly anything else is asked
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -115,7 +122,12 @@ class Name:
 
 def find_names(question: str) -> tuple[Name, ...]:
     """Returns the things that a question names, each once."""
-    phrases = [" ".join(next(part for part in match if part).split()) for match in _QUOTED.findall(question)]
+    phrases = [
+        Name(
+            " ".join(next(part for part in match.groups() if part).split()), is_doubtful=bool(match[4]) and not is_name(match[4])
+        )
+        for match in _QUOTED.finditer(question)
+    ]
     rest = _QUOTED.sub(" ", question)
     files = _FILE.findall(rest)
     rest = _FILE.sub(" ", rest)
@@ -125,12 +137,25 @@ def find_names(question: str) -> tuple[Name, ...]:
     shouted = rest.upper() == rest and len(rest.split()) > 4
     codes = [code for code in _CODE.findall(rest) if is_name(code) and not (shouted and code.isalpha())]
     names = [
-        *(Name(each) for each in phrases if re.search(r"[^\W_]", each)),
+        *(each for each in phrases if re.search(r"[^\W_]", each.text)),
         *(Name(each, is_file=True) for each in files),
         *(Name(each) for each in numbered),
-        *(Name(each, exact_case=each.isalpha() and each.isupper()) for each in codes),
+        *(Name(each, exact_case=_is_shouted(each), is_doubtful=_is_shouted(each) and not _may_be_ticker(each)) for each in codes),
     ]
     return tuple({name.text.lower(): name for name in reversed(names)}.values())[::-1]
+
+
+def _is_shouted(word: str) -> bool:
+    return word.isalpha() and word.isupper()
+
+
+def _may_be_ticker(word: str) -> bool:
+    """Returns True if a word in capitals is as short as a ticker, or a pair.
+
+    >>> [_may_be_ticker(word) for word in ("PLTR", "XAUUSD", "DOGEUSDT", "DEPRECATED")]
+    [True, True, True, False]
+    """
+    return len(word) <= MAX_TICKER_LETTERS or _QUOTED_IN.fullmatch(word) is not None
 
 
 def is_name(word: str) -> bool:

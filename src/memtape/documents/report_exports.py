@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from datetime import UTC, datetime
+from html import unescape
 from typing import Any
 
 from memtape.core.value_class import dataclass
@@ -48,7 +49,11 @@ _HTML_ROW = re.compile(r"<tr[^>]*>\s*<t[dh][^>]*>(.*?)</t[dh]>\s*<t[dh][^>]*>(.*
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _LONG_DAY = re.compile(rf"(\d{{1,2}}) ({'|'.join(_MONTHS)}), (\d{{4}})")
 _TAG = re.compile(r"<[^>]+>")
-_PAIR = re.compile(r"^\s*\|?\s*([#_A-Za-z&][^|,\t]*?)(?:\s*[|,\t]\s*|\s{2,})([^|]*?)\s*\|?\s*$", re.MULTILINE)
+# One line each: the title above a table is no part of its first name.
+_PAIR = re.compile(
+    r"^[^\S\n]*\|?[^\S\n]*([#_A-Za-z&][^|,\t\n]*?)(?:[^\S\n]*[|,\t][^\S\n]*|[^\S\n]{2,})([^|\n]*?)[^\S\n]*\|?[^\S\n]*$",
+    re.MULTILINE,
+)
 _FREQTRADE_SETTINGS = ("timeframe", "stoploss", "trailing_stop", "max_open_trades", "stake_amount", "trading_mode")
 
 
@@ -112,12 +117,21 @@ def read_export(path: str, text: str) -> Export | None:
             return None
         export = _from_json(data)
     elif lower.endswith((".html", ".htm")):
-        pairs = [(_TAG.sub("", name).strip(), _TAG.sub("", value).strip()) for name, value in _HTML_ROW.findall(text)]
+        pairs = [(_plain_text(name), _plain_text(value)) for name, value in _HTML_ROW.findall(text)]
         pairs += zip(("Start", "End"), _heading_days(text), strict=False)
         export = _from_pairs(pairs, "QuantStats" if "quantstats" in text.lower() else "")
     else:
         export = _from_pairs([(name, value) for name, value in _PAIR.findall(text)])
     return export if export is not None and export.engine and len(export.metrics) >= MIN_METRICS else None
+
+
+def _plain_text(cell: str) -> str:
+    """Returns what a cell of a table shows.
+
+    >>> _plain_text("<b>Buy &amp; Hold</b> ")
+    'Buy & Hold'
+    """
+    return unescape(_TAG.sub("", cell)).strip()
 
 
 def _heading_days(html: str) -> list[str]:
@@ -164,9 +178,14 @@ def _from_pairs(pairs: list[tuple[str, str]], engine: str = "") -> Export | None
     metrics = dict(reversed(list(_metrics(iter(pairs)))))
     stated = {name.strip().lower(): value.strip(" \"'") for name, value in pairs}
     strategy, parameters = "", {}
-    if found := _STRATEGY.match(stated.get("_strategy", stated.get("strategy", ""))):
+    stated_strategy = stated.get("_strategy", stated.get("strategy", ""))
+    if found := _STRATEGY.match(stated_strategy):
         strategy = found[1]
-        parameters = dict(_arguments(found[2] or ""))
+        # A printed series cuts a long value: "SmaCross(n1=10,n...". What the cut leaves of its last argument may be wrong.
+        complete = found[2] or ""
+        if not stated_strategy.endswith(")"):
+            complete = complete.rpartition(",")[0]
+        parameters = dict(_arguments(complete))
     start = next((stated[name] for name in ("start", "start period") if name in stated), "")
     end = next((stated[name] for name in ("end", "end period") if name in stated), "")
     symbol = next((stated[name] for name in ("symbol", "pair", "ticker") if name in stated), "")
