@@ -330,6 +330,30 @@ def test_no_expectation_holds_or_fails_where_the_history_can_tell_nothing(tmp_pa
     assert {(claim["answer"], claim["found"]) for claim in found["claims"]} == {("cannot be told", found["verdict"]["reason"])}
 
 
+def _alternating(path: Path, stated: bool) -> Path:
+    """Trades that lose and win in turn, one a day; `stated` has a confidence that was written after each trade had ended."""
+    lines = ["trade_id,symbol,side,entry_time,exit_time,entry_price,exit_price,qty,stop" + ",confidence" * stated]
+    for n in range(60):
+        entry, won = START + timedelta(days=n), n % 2 == 1
+        row = f"t{n},XAUUSD,long,{entry.isoformat()},{(entry + timedelta(hours=1)).isoformat()},100,{101 if won else 99},1,99"
+        lines.append(row + f",{0.9 if won else 0.2}" * stated)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_drawdown_that_memtape_counted_itself_knows_no_future_however_well_it_foretells(tmp_path):
+    # After each loss comes a win: losses in a row and drawdown at the entry foretell every outcome, and both were known then.
+    found = validate_history(HistorySource(files=(_alternating(tmp_path / "a.csv", stated=False),)), QUICK)
+    assert found["look_ahead"] == []
+
+
+def test_a_confidence_that_foretells_outcomes_is_a_sign_of_look_ahead(tmp_path):
+    source = HistorySource(files=(_alternating(tmp_path / "a.csv", stated=True),))
+    assert validate_history(source, QUICK)["look_ahead"] == [
+        "confidence at the entry has a rank correlation of +1.00 with the outcome of longs"
+    ]
+
+
 def test_bars_that_end_long_before_the_trades_are_named(tmp_path):
     file, bars = write_trades(tmp_path / "a.csv", trade_rows(60)), tmp_path / "xauusd_h1.csv"
     lines = [f"{(START + timedelta(hours=n - 400)).isoformat()},100,101,99,100" for n in range(600)]

@@ -7,6 +7,7 @@ the same bytes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -51,6 +52,8 @@ from memtape.lab.validate.words import verdict_line
 MIN_TRADES = 30  # of a history, before anything can be split
 TRAIN_SHARE = 0.7
 LABEL_CHECKS = 400  # trades whose labels are compared with bars
+NUMBER_CHECKS = 100  # trades whose numbers are computed again
+COMPUTED_SHARE = 0.9  # of these numbers are the same if memtape computed them
 RESULT_VERSION = 1
 
 
@@ -199,7 +202,9 @@ def _unfavourable(episodes: Sequence[Episode], terms: WalkTerms, unit: OutcomeUn
 
 def _look_ahead(history: ValidatedHistory, unit: OutcomeUnit, terms: WalkTerms) -> list[str]:
     known = [(e, r) for e in history.episodes if (r := unit.outcome(e)) is not None]
-    found = look_ahead_signs([e for e, _ in known], [r for _, r in known])
+    found = look_ahead_signs(
+        [e for e, _ in known], [r for _, r in known], lambda name: _is_computed(history, [e for e, _ in known], name)
+    )
     stated = [e for e in history.episodes if e.regime is not None]
     if "bars" in history.names and stated:
         every = max(len(stated) // LABEL_CHECKS, 1)
@@ -215,6 +220,16 @@ def _look_ahead(history: ValidatedHistory, unit: OutcomeUnit, terms: WalkTerms) 
         if sign := label_time_sign(labels):
             found.append(sign)
     return found
+
+
+def _is_computed(history: ValidatedHistory, trades: Sequence[Episode], name: str) -> bool:
+    """Returns True if a number of the entries is what memtape itself finds as of each entry: then it knows no future."""
+    stated = [e for e in trades if getattr(e, name) is not None]
+    some = stated[:: max(len(stated) // NUMBER_CHECKS, 1)]
+    with history.agent.view() as view:
+        computed = [getattr(current_situation(view.at(e.entry_at), e.symbol), name, None) for e in some]
+    same = sum(found is not None and math.isclose(found, getattr(e, name)) for e, found in zip(some, computed, strict=True))
+    return same >= COMPUTED_SHARE * len(some)
 
 
 def _parameter_overfitting(
