@@ -95,7 +95,7 @@ class VerdictInputs:
     deflated_sharpe: float | None = None  # probability; None: not computed
     overfitting: float | None = None
     without_situations: PairedComparison | None = None  # against the same memory that ignores situations
-    one_class: str | None = None  # "won" or "lost", if all trades did
+    one_class: str | None = None  # what all trades did, if they did not both win and lose
 
 
 def judge(inputs: VerdictInputs) -> Verdict:
@@ -125,7 +125,7 @@ def history_gates(inputs: VerdictInputs) -> list[VerdictGate]:
     return [
         VerdictGate("no sign of look-ahead", not inputs.look_ahead, signs or "none found"),
         VerdictGate("wins and losses", inputs.one_class is None,
-             "both occur" if inputs.one_class is None else f"all trades {inputs.one_class}"),
+             "both occur" if inputs.one_class is None else inputs.one_class),
         VerdictGate(f"at least {MIN_DECISIONS} decisions", pair.n >= MIN_DECISIONS, _only("decision", pair.n, MIN_DECISIONS)),
         VerdictGate(f"at least {MIN_WEEKS} weeks", weeks >= MIN_WEEKS, _only("week", weeks, MIN_WEEKS)),
     ]  # fmt: skip

@@ -163,6 +163,9 @@ def _imported(
         parts.append(loaded.digest)
         if answer["duplicates"]:
             notes.append(f"{answer['duplicates']} of {answer['rows']} rows of {file.name} were there already and count once")
+        still_open = sum(row["count"] for row in answer["problems"] if row["field"] == "exit_at" and not row["blocks"])
+        if still_open:
+            notes.append(f"{still_open} rows of {file.name} have no exit and are left out")
         skipped = sum(row["count"] for row in answer["problems"] if row["blocks"])
         if skipped:
             notes.append(f"{skipped} rows of {file.name} could not be read and are left out")

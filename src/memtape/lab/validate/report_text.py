@@ -137,7 +137,7 @@ def setting_rows(result: Mapping[str, Any]) -> Iterator[Row]:
         yield "Bars", data["bars"]
     typical = "; 1R is the typical loss that was known at each decision" if data["r_by"] == "money" else ""
     yield "Unit of outcomes", f"{R_BY[data['r_by']]}{typical}"
-    yield "Split", f"{data['split']}; {data['training_trades']:,} trades had ended, {data['purged']} were open and train nothing"
+    yield "Split", f"{data['split']}; {data['training_trades']:,} trades were known then, {data['purged']} were still open"
     yield "Embargo", f"{data['embargo_hours']:g} hour{'' if data['embargo_hours'] == 1 else 's'}"
     decided = f"{data['decisions']:,} at {counted(data['moments'], 'moment')} in {counted(data['weeks'], 'week')}"
     yield "Decisions", f"{decided}; {data['without_outcome']} without an outcome left out; {data['recalls']:,} recalls"

@@ -102,10 +102,15 @@ def split_moment(episodes: Sequence[Episode], given: str | None) -> datetime:
     else:
         split = _time(given)
     problems = []
+    if episodes[0].entry_at == episodes[-1].entry_at:
+        at, n = time_text(episodes[0].entry_at), len(episodes)
+        problems.append((f"all {n:,} trades were entered at {at}: nothing was known before any of them", "Check the entry times"))
     if not any(e.exit_at <= split for e in episodes):
-        problems.append(("no trade ended before it", f"The first trade ended at {time_text(min(e.exit_at for e in episodes))}"))
+        ended = f"The first trade ended at {time_text(min(e.exit_at for e in episodes))}"
+        problems.append((f"no trade ended before {time_text(split)}", ended))
     if not any(e.entry_at >= split for e in episodes):
-        problems.append(("no trade was entered after it", f"The last trade was entered at {time_text(episodes[-1].entry_at)}"))
+        entered = f"The last trade that has ended was entered at {time_text(episodes[-1].entry_at)}"
+        problems.append((f"no trade that has ended was entered after {time_text(split)}", entered))
     for problem, fix in problems:
         raise Invalid("split", problem, fix)
     return split
