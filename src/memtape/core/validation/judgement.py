@@ -88,7 +88,7 @@ def judge_approach(
     verdict = judge(VerdictInputs(
         comparison=pair, traded=int((own > 0).sum()), sizes_vary=bool(np.ptp(own) > 1e-9 * max(float(own.max()), 1e-12)),
         looks_at_outcomes=looks_at_outcomes(accounts, sizings[name], runs[name], chance), look_ahead=tuple(look_ahead),
-        deflated_sharpe=None if deflated is None else deflated[1], overfitting=overfit, without_situations=bare,
+        deflated_sharpe=None if deflated is None else deflated[1], tried=len(tried), overfitting=overfit, without_situations=bare,
         one_class=_one_class(outcomes),
     ))  # fmt: skip
     return Judgement(verdict, pair, bare, deflated, overfit, len(tried))

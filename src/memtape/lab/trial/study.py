@@ -224,6 +224,9 @@ def _notes(by_arm: Mapping[Arm, Sequence[dict[str, Any]]], source: BarFile) -> l
             if one["model"] and one["model"]["ended"]:
                 end = f"the run ended at {time_text(moment(one['last']))}, {one['model']['ended']}"
                 notes.append(f"Seed {one['seed']}, {arm}: {end}; its arms are compared up to the earliest end")
+        if refused := sum(one["said"]["refused"] for one in found):
+            decided = sum(one["entries"] for one in found)
+            notes.append(f"{arm}: {refused:,} of {decided:,} entries were refused by the guard or the broker")
         unused = Counter[str]()
         for one in found:
             unused.update(one["model"]["skipped"] if one["model"] else {})

@@ -149,7 +149,7 @@ def study_decisions(
     runs = {name: accounts.run(sizing) for name, sizing in sizings.items()}
     sizes = {name: accounts.surviving_sizes(sizings[name], run) for name, run in runs.items()}
     equal = {name: accounts.at_equal_risk(found) for name, found in sizes.items()}
-    variants = _variant_runs(accounts) if options.vary else {}
+    variants = variant_runs(accounts) if options.vary else {}
     grid = week_grid(decisions)
     draws = draw_weeks(grid, np.random.default_rng([options.seed, 1]), options.resamples)
     inputs = MetricInputs(decisions, grid, draws, _unfavourable(history.episodes, terms, unit), options.seed)
@@ -191,7 +191,7 @@ def study_decisions(
     return clean
 
 
-def _variant_runs(accounts: Accounts) -> dict[str, AccountRun]:
+def variant_runs(accounts: Accounts) -> dict[str, AccountRun]:
     by_recall = {name: accounts.run(evidence_sizing(name)) for name in RECALL_VARIANTS}
     return by_recall | {name: accounts.run(evidence_sizing(None, rule)) for name, rule in SIZE_VARIANTS.items()}
 
