@@ -398,6 +398,16 @@ def test_bars_that_end_long_before_the_trades_are_named(tmp_path):
         )
 
 
+def test_bars_of_another_symbol_than_the_trades_are_named_with_the_option_that_helps(tmp_path):
+    file, bars = write_trades(tmp_path / "a.csv", trade_rows(40)), tmp_path / "gold_h1.csv"
+    lines = [f"{(START + timedelta(hours=n)).isoformat()},100,101,99,100" for n in range(40)]
+    bars.write_text("\n".join(["time,open,high,low,close", *lines]) + "\n")
+    with opened_history(HistorySource(files=(file,), bars=bars)) as history:
+        assert history.notes == (
+            "the bars are of GOLD, the trades of XAUUSD; if that is one market, give --symbol XAUUSD",
+        )
+
+
 def test_files_that_overlap_count_each_trade_once(tmp_path):
     rows = trade_rows(90)
     files = (write_trades(tmp_path / "a.csv", rows[:60]), write_trades(tmp_path / "b.csv", rows[30:]))

@@ -112,6 +112,10 @@ def _bar_notes(episodes: Sequence[Episode], bars: Sequence[Bar]) -> list[str]:
     if not bars:
         return []
     notes, of = [], f"of {len(episodes):,} trades"
+    traded, shown = sorted({e.symbol for e in episodes}), sorted({bar.symbol for bar in bars})
+    if not set(traded) & set(shown):
+        same = f"; if that is one market, give --symbol {traded[0]}" if len(traded) == len(shown) == 1 else ""
+        notes.append(f"the bars are of {_some(shown)}, the trades of {_some(traded)}{same}")
     if unknown := sum(e.regime is None for e in episodes):
         notes.append(f"the bars show no regime at the entry of {unknown:,} {of}")
     ends: dict[str, list[datetime]] = {}
@@ -129,6 +133,10 @@ def _bar_notes(episodes: Sequence[Episode], bars: Sequence[Bar]) -> list[str]:
         beyond = f"the last bar is more than {usual / DAY:g} days older than the entry of {old:,} {of}"
         notes.append(f"{beyond}: regime, volatility and ATR are those of that bar")
     return notes
+
+
+def _some(symbols: Sequence[str]) -> str:
+    return ", ".join(symbols[:3]) + (f" and {len(symbols) - 3} more" if len(symbols) > 3 else "")
 
 
 def _imported(
