@@ -142,7 +142,8 @@ def setting_rows(result: Mapping[str, Any]) -> Iterator[Row]:
     decided = f"{data['decisions']:,} at {counted(data['moments'], 'moment')} in {counted(data['weeks'], 'week')}"
     yield "Decisions", f"{decided}; {data['without_outcome']} without an outcome left out; {data['recalls']:,} recalls"
     if data["groups"]:
-        yield "Groups", f"{len(data['groups'])} by {data['group_by']}, each with its own memory and account; the drawdown at an entry is that of all"
+        own = "each with its own memory and account; the drawdown at an entry is that of all"
+        yield "Groups", f"{len(data['groups'])} by {data['group_by']}, {own}"
     yield "Clock of Sharpe", data["clock"]
     yield "Unfavourable regimes", ", ".join(data["unfavourable_regimes"]) or "none before the split"
     yield "Seed", f"{settings['seed']}, {settings['resamples']} redrawn histories"
