@@ -274,6 +274,15 @@ def test_each_group_has_its_own_memory_and_account(trades):
     assert found["data"]["groups"] == ["ranging", "trending_up"] and found["data"]["group_by"] == "regime"
 
 
+def test_a_column_that_groups_keeps_the_meaning_that_it_has_by_itself(tmp_path):
+    sides = ("long", "short")
+    rows = [[*row[:2], sides[n % 2], *row[3:8], "", "", *row[10:]] for n, row in enumerate(trade_rows(40))]
+    file = write_trades(tmp_path / "a.csv", rows)
+    for group, values in (("side", sides), ("regime", ("ranging", "trending_up"))):
+        with opened_history(HistorySource(files=(file,), group=group)) as history:
+            assert {(e.strategy, getattr(e, group)) for e in history.episodes} == {(value, value) for value in values}
+
+
 def test_an_agent_of_a_store_is_validated_like_its_file(trades, tmp_path):
     store = str(tmp_path / "desk.db")
     done = CliRunner().invoke(app, ["import", str(trades), "--db", store, "--agent", "desk", "--commit"])

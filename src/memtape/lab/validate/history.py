@@ -15,7 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from memtape.brokers.files import load_file
+from memtape.brokers.files import ImportFile, load_file
+from memtape.brokers.formats import read_file
+from memtape.brokers.importer import ImportOptions
 from memtape.compose import open_memory
 from memtape.core.codec import digest, time_text
 from memtape.core.memory.episodes import Episode
@@ -135,6 +137,23 @@ def _bar_notes(episodes: Sequence[Episode], bars: Sequence[Bar]) -> list[str]:
     return notes
 
 
+def _grouped_mapping(loaded: ImportFile, source: HistorySource) -> dict[str, str]:
+    """Returns the mapping of a file whose column of groups is the strategy too: it keeps the meaning that it has by itself."""
+    mapping = dict(source.mapping or {})
+    if source.group is None or source.group in GROUP_FIELDS:
+        return mapping
+    symbol = source.symbol if source.bars is None else None
+    options = ImportOptions(
+        mapping=mapping, zone=source.zone, symbol=symbol, where=dict(source.where or {}), kind=source.kind
+    )
+    try:
+        own = read_file(loaded, options, source.format)[1].mapping
+    except Invalid:
+        own = {}  # the import says what is wrong
+    kept = {name: column for name, column in own.items() if column == source.group and name != "strategy"}
+    return mapping | kept | {"strategy": source.group}
+
+
 def _some(symbols: Sequence[str]) -> str:
     return ", ".join(symbols[:3]) + (f" and {len(symbols) - 3} more" if len(symbols) > 3 else "")
 
@@ -152,12 +171,10 @@ def _imported(
         for start in range(0, len(bars), BAR_BATCH):
             agent.observe(Bars(bars=tuple(bars[start : start + BAR_BATCH])), backfill=True)
         names["bars"], hashes["bars"] = source.bars.name, bars_hash(bars)
-    mapping = dict(source.mapping or {})
-    if source.group not in (None, *GROUP_FIELDS):
-        mapping["strategy"] = source.group
     parts = []
     for file in source.files:
         loaded = load_file(file)
+        mapping = _grouped_mapping(loaded, source)
         try:
             answer = import_content(
                 memory, loaded, agent=AGENT, format=source.format, kind=source.kind, mapping=mapping, commit=True,
