@@ -4,8 +4,7 @@ Invented histories are walked forward and judged by the functions of the product
 could know matters: "memory helps" is then false. Then two of four regimes win and memory can learn it; after every 50 of these
 worlds it is asked whether the bar is kept beyond doubt (1 in 1,000), which ends them. The command varies parameters by default
 and counts them as tried, which makes "memory helps" rarer in every world; some planted ones are walked like that. At last the
-regime is one that was read at
-the exit, and a sizing is asked about that bets on the right regimes but never looks at outcomes.
+regime is one that was read at the exit, and a sizing is asked about that bets on the right regimes but never looks at outcomes.
 """
 
 from __future__ import annotations
