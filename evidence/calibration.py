@@ -2,8 +2,9 @@
 
 Invented histories are walked forward and judged by the functions of the product. In all but the last kinds nothing that memory
 could know matters: "memory helps" is then false. Then two of four regimes win and memory can learn it; after every 50 of these
-worlds it is asked whether the bar is kept beyond doubt (1 in 1,000), which ends them. At last the regime is one that was read at
-the exit, and a sizing is asked about that bets on the right regimes but never looks at outcomes.
+worlds it is asked whether the bar is kept beyond doubt (1 in 1,000), which ends them. The command varies parameters by default
+and counts them as tried, which makes "memory helps" rarer in every world; some planted ones are walked like that. At last the
+regime is one that was read at the exit, and a sizing is asked about that bets on the right regimes but never looks at outcomes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from evidence.validation_worlds import (
     PLANTED,
     EvidenceMemory,
     answer,
+    answer_of_command,
     in_trends_only,
     judged,
     labels_of_the_walk,
@@ -27,6 +29,7 @@ from memtape.core.validation.look_ahead import look_ahead_signs
 from memtape.core.validation.verdict import Answer
 
 WORLDS: dict[Scale, int] = {"small": 1, "full": 200}  # of each kind
+COMMAND_WORLDS: dict[Scale, int] = {"small": 1, "full": 40}
 MAX_FALSE, MIN_FOUND = 0.05, 0.80
 
 
@@ -39,6 +42,8 @@ def study(scale: Scale) -> Iterator[Figure]:
     planted = (_planted(scale, n) for n in range(WORLDS[scale]))
     found = settled(planted, lambda one: one == "helps", MIN_FOUND)
     yield _helps(PLANTED.name, found, at_least=MIN_FOUND)
+    as_command = [answer_of_command(PLANTED.history(f"command {n}")) for n in range(COMMAND_WORLDS[scale])]
+    yield _helps(f"{PLANTED.name}, with the defaults of the command", as_command, at_least=MIN_FOUND)
     leaks = [regime_of_the_exit(NOISE[n % len(NOISE)].history(f"leak {n}")) for n in range(WORLDS[scale])]
     named = [bool(look_ahead_signs(leak, [e.pnl_r or 0.0 for e in leak])) for leak in leaks]
     yield share_figure("a regime that was read at the exit: named as look-ahead", named, at_least=0.95)

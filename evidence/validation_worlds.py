@@ -29,6 +29,7 @@ from memtape.core.validation.judgement import Judgement, judge_approach
 from memtape.core.validation.look_ahead import look_ahead_signs
 from memtape.core.validation.resampling import ALPHA
 from memtape.core.validation.verdict import Answer, compare
+from memtape.lab.validate.study import variant_runs
 from memtape.lab.validate.walk import MemoryAt, Walker, WalkTerms
 
 TIMES = {"known_from", "known_to", "entry_at", "exit_at"}
@@ -108,21 +109,34 @@ def walked(
     ordered = sorted(episodes, key=lambda e: (e.entry_at, e.id))
     split = ordered[int(TRAIN_SHARE * len(ordered))].entry_at
     terms = WalkTerms(split=split, embargo=timedelta(0), source="stop", vary=False)
-    walker = Walker(memory_of(ColumnMemory.of(ordered)), terms)
-    found = [walker.decide(e) for e in ordered if e.entry_at >= split]
+    return _decided(ordered, memory_of(ColumnMemory.of(ordered)), terms)
+
+
+def _decided(ordered: Sequence[Episode], memory: MemoryAt, terms: WalkTerms) -> list[WalkedDecision]:
+    walker = Walker(memory, terms)
+    found = [walker.decide(e) for e in ordered if e.entry_at >= terms.split]
     return [decision for decision in found if decision is not None]
+
+
+def answer_of_command(episodes: Sequence[Episode]) -> Answer:
+    """Returns the answer with the defaults of the command: an hour's embargo, and parameters varied, which count as tried."""
+    ordered = sorted(episodes, key=lambda e: (e.entry_at, e.id))
+    terms = WalkTerms(split=ordered[int(TRAIN_SHARE * len(ordered))].entry_at, embargo=HOUR, source="stop")
+    decisions = _decided(ordered, EvidenceMemory(ColumnMemory.of(ordered), likely_alone=False), terms)
+    return judged(episodes, decisions=decisions, vary=True).verdict.answer
 
 
 def judged(
     episodes: Sequence[Episode], name: str = EVIDENCE, extra: dict[str, Sizing] | None = None,
-    decisions: Sequence[WalkedDecision] | None = None,
+    decisions: Sequence[WalkedDecision] | None = None, vary: bool = False,
 ) -> Judgement:  # fmt: skip
     """Returns the verdict on a world."""
     accounts = Accounts(walked(episodes) if decisions is None else decisions, 10_000.0)
     sizings = accounts.all_sizings(extra or {})
     runs = {each: accounts.run(sizing) for each, sizing in sizings.items()}
     signs = look_ahead_signs(episodes, [e.pnl_r or 0.0 for e in episodes])
-    return judge_approach(name, accounts, runs, sizings, np.random.default_rng(SEED), look_ahead=signs)
+    variants = variant_runs(accounts) if vary else {}
+    return judge_approach(name, accounts, runs, sizings, np.random.default_rng(SEED), variants=variants, look_ahead=signs)
 
 
 def answer(episodes: Sequence[Episode], likely_first: bool = True) -> Answer:

@@ -172,7 +172,8 @@ def test_the_placebo_never_moves_a_price_below_zero():
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"same_everywhere": True}, "this decision maker does not use memory: its trades are the same in every arm"),
+        ({"same_everywhere": True, "questions": 0}, "does not use memory: its trades are the same in every arm"),
+        ({"same_everywhere": True}, "was shown memory and did not act on it: its trades are the same in every arm"),
         ({"questions": 0}, "although it never asked memory"),
         ({"trades": 0}, "this decision maker never traded"),
         ({"trades": 12, "won": 4}, "only 12 trades without memory"),

@@ -235,21 +235,29 @@ def test_a_long_reason_of_memory_is_cut_to_what_a_decision_may_say(advised):
 def test_a_model_is_asked_in_every_arm_and_its_tokens_and_cost_are_its_providers(folder, tmp_path, monkeypatch):
     bars = write_bars(tmp_path / "BTC.csv", 60)
     buy = Says(json.dumps({"symbol": "BTC", "action": "buy", "risk_pct": 1, "stop": 80, "target": 140, "reason": "win rate 60 %"}))
+    stop_above = Says(json.dumps({"symbol": "BTC", "action": "buy", "risk_pct": 1, "stop": 180, "target": 240, "reason": "up"}))
     passing = Says(json.dumps({"symbol": "BTC", "action": "no_trade", "reason": "quiet"}), tokens=(1_000, 100))
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("MEMTAPE_PRICES", "openai/gpt-test=1/10")
     trial = options(folder, "openai/gpt-test", bars=bars, arms=(OFF, ON), keep=tmp_path / "kept")
     with llm_server() as server:
         monkeypatch.setenv("MEMTAPE_OPENAI_URL", server.url("openai"))
-        server.plays(buy, *[passing] * 200)
+        server.plays(stop_above, buy, Says("I would buy,\u2028I think."), *[passing] * 200)
         found, asked = run_trial(trial), len(server.asked)
         assert run_trial(trial) == found and len(server.asked) == asked == 120
-        for one in (tmp_path / "kept").glob("trial-*[0-9a-f].json"):
-            one.unlink()  # killed before its end: the answers are there
-        assert run_trial(trial) == found and len(server.asked) == asked
+        answers = next((tmp_path / "kept").glob("trial-*.jsonl"))
+        answers.write_bytes(answers.read_bytes()[:-10])  # killed while it wrote the last one, which is asked again, once
+        for again in (asked + 1, asked + 1):
+            for one in (tmp_path / "kept").glob("trial-*[0-9a-f].json"):
+                one.unlink()  # killed before its end: the answers are there
+            assert run_trial(trial) == found and len(server.asked) == again
     systems = [json.dumps(one.body) for one in server.asked]
     assert not any("Recent trades" in text for text in systems[:60])
     assert found["cost"][ON]["by"] == "the provider's count" and found["cost"][ON]["n"] == 60
+    assert found["notes"] == [
+        "off: 1 of 2 entries were refused by the guard or the broker",
+        "off: 1 of 60 questions to the model gave no decision (not_json 1)",
+    ]
     assert found["cost"][ON]["total_usd"] == "0.12" and found["verdict"]["answer"] == "cannot be told"
 
 

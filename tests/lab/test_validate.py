@@ -274,6 +274,15 @@ def test_each_group_has_its_own_memory_and_account(trades):
     assert found["data"]["groups"] == ["ranging", "trending_up"] and found["data"]["group_by"] == "regime"
 
 
+def test_a_column_that_groups_keeps_the_meaning_that_it_has_by_itself(tmp_path):
+    sides = ("long", "short")
+    rows = [[*row[:2], sides[n % 2], *row[3:8], "", "", *row[10:]] for n, row in enumerate(trade_rows(40))]
+    file = write_trades(tmp_path / "a.csv", rows)
+    for group, values in (("side", sides), ("regime", ("ranging", "trending_up"))):
+        with opened_history(HistorySource(files=(file,), group=group)) as history:
+            assert {(e.strategy, getattr(e, group)) for e in history.episodes} == {(value, value) for value in values}
+
+
 def test_an_agent_of_a_store_is_validated_like_its_file(trades, tmp_path):
     store = str(tmp_path / "desk.db")
     done = CliRunner().invoke(app, ["import", str(trades), "--db", store, "--agent", "desk", "--commit"])
@@ -281,6 +290,11 @@ def test_an_agent_of_a_store_is_validated_like_its_file(trades, tmp_path):
     by_file = validate_history(HistorySource(files=(trades,)), QUICK)
     by_agent = validate_history(HistorySource(agent="desk", store=store), QUICK)
     assert by_agent["own_risk"] == by_file["own_risk"] and by_agent["verdict"] == by_file["verdict"]
+
+
+def _open(row: list[str]) -> list[str]:
+    """A trade that has not ended."""
+    return [*row[:4], "", row[5], "", *row[7:9], "", *row[10:]]
 
 
 def test_the_first_line_is_the_verdict(trades):
@@ -294,14 +308,15 @@ def test_the_first_line_is_the_verdict(trades):
     ("rows", "options", "message"),
     [
         (trade_rows(12), [], "it has 12 closed trades. At least 30"),
-        (trade_rows(60), ["--split", "2031-01-01"], "--split: no trade was entered after it"),
-        (trade_rows(60), ["--split", "2001-01-01"], "--split: no trade ended before it"),
+        (trade_rows(60), ["--split", "2031-01-01"], "--split: no trade that has ended was entered after 2031-01-01T00:00:00Z"),
+        (trade_rows(60), ["--split", "2001-01-01"], "--split: no trade ended before 2001-01-01T00:00:00Z"),
         (trade_rows(60), ["--split", "1.5"], "is no share between 0 and 1"),
         (trade_rows(60), ["--split", "2025-13-99"], "'2025-13-99' is neither a share nor a time"),
         (trade_rows(60), ["--embargo", "-1"], "--embargo: -1.0 is below zero"),
         (trade_rows(60), ["--embargo", "nan"], "--embargo: nan hours are no embargo"),
         (trade_rows(60), ["--embargo", "1e9"], "hours are no embargo"),
         (trade_rows(60), ["--starting-equity", "nan"], "--starting-equity: nan is not above zero"),
+        (trade_rows(60), ["--starting-equity", "1e308"], "--starting-equity: 1e+308 is more money than there is"),
         (trade_rows(60), ["--seed", "-1"], "--seed: -1 is below zero"),
         (trade_rows(60), ["--engine", "magic"], "there is no engine 'magic'"),
         (trade_rows(60), ["--approach", "nothing"], "names no function"),
@@ -309,6 +324,8 @@ def test_the_first_line_is_the_verdict(trades):
         (trade_rows(60), ["--agent", "desk"], "not both"),
         (trade_rows(60), ["--group", "moon"], "--group: there is no column 'moon'. The columns are: trade_id"),
         ([], [], "file: has no rows to import"),
+        ([_open(row) for row in trade_rows(60)], [], "file: has no rows to import: 60 of 60 still open"),
+        ([[*row[:3], START.isoformat(), *row[4:]] for row in trade_rows(60)], [], "all 60 trades were entered at 2025-01-06T09:00:00Z"),
     ],
 )
 def test_bad_input_is_named_with_its_fix(tmp_path, rows, options, message):
@@ -317,9 +334,35 @@ def test_bad_input_is_named_with_its_fix(tmp_path, rows, options, message):
     assert done.exit_code == 2 and message in done.output, done.output
 
 
-def test_trades_of_one_class_give_no_verdict_but_the_reason(tmp_path):
-    found = validate_history(HistorySource(files=(write_trades(tmp_path / "won.csv", trade_rows(300, won=1.0)),)), QUICK)
-    assert found["verdict"]["answer"] == "cannot be told" and found["verdict"]["reason"] == "all trades won"
+def _exits(*prices: str) -> list[list[str]]:
+    """Trades that end at these prices in turn: 102 wins, 99 loses, 100 is the price of the entry."""
+    return [[*row[:6], prices[n % len(prices)], *row[7:9], "", *row[10:]] for n, row in enumerate(trade_rows(40))]
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        (_exits("102"), "all trades after the split won"),
+        (_exits("99"), "all trades after the split lost"),
+        (_exits("102", "100"), "no trade after the split lost"),
+        (_exits("100"), "all trades after the split ended at zero"),
+    ],
+)
+def test_trades_of_one_class_give_no_verdict_but_the_reason(tmp_path, rows, reason):
+    found = validate_history(HistorySource(files=(write_trades(tmp_path / "one.csv", rows),)), QUICK)
+    assert found["verdict"]["answer"] == "cannot be told" and found["verdict"]["reason"] == reason
+
+
+def test_rows_without_an_exit_are_left_out_and_named(tmp_path):
+    rows = [row if n < 60 else _open(row) for n, row in enumerate(trade_rows(80))]
+    found = validate_history(HistorySource(files=(write_trades(tmp_path / "open.csv", rows),)), QUICK)
+    assert found["data"]["trades"] == 60 and found["notes"] == ["20 rows of open.csv have no exit and are left out"]
+
+
+def test_weeks_are_those_of_entries_however_long_a_trade_lasts(tmp_path):
+    rows = [[*row[:4], (START + timedelta(days=500)).isoformat() if n == 79 else row[4], *row[5:]] for n, row in enumerate(trade_rows(80))]
+    found = validate_history(HistorySource(files=(write_trades(tmp_path / "long.csv", rows),)), QUICK)
+    assert found["data"]["weeks"] == found["verdict"]["weeks"] < 10
 
 
 @pytest.mark.parametrize("rows", [trade_rows(90), [[*row[:-1], "trending_up" if row[9] == "2.0" else "ranging"] for row in trade_rows(300)]])
@@ -330,6 +373,30 @@ def test_no_expectation_holds_or_fails_where_the_history_can_tell_nothing(tmp_pa
     assert {(claim["answer"], claim["found"]) for claim in found["claims"]} == {("cannot be told", found["verdict"]["reason"])}
 
 
+def _alternating(path: Path, stated: bool) -> Path:
+    """Trades that lose and win in turn, one a day; `stated` has a confidence that was written after each trade had ended."""
+    lines = ["trade_id,symbol,side,entry_time,exit_time,entry_price,exit_price,qty,stop" + ",confidence" * stated]
+    for n in range(60):
+        entry, won = START + timedelta(days=n), n % 2 == 1
+        row = f"t{n},XAUUSD,long,{entry.isoformat()},{(entry + timedelta(hours=1)).isoformat()},100,{101 if won else 99},1,99"
+        lines.append(row + f",{0.9 if won else 0.2}" * stated)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_drawdown_that_memtape_counted_itself_knows_no_future_however_well_it_foretells(tmp_path):
+    # After each loss comes a win: losses in a row and drawdown at the entry foretell every outcome, and both were known then.
+    found = validate_history(HistorySource(files=(_alternating(tmp_path / "a.csv", stated=False),)), QUICK)
+    assert found["look_ahead"] == []
+
+
+def test_a_confidence_that_foretells_outcomes_is_a_sign_of_look_ahead(tmp_path):
+    source = HistorySource(files=(_alternating(tmp_path / "a.csv", stated=True),))
+    assert validate_history(source, QUICK)["look_ahead"] == [
+        "confidence at the entry has a rank correlation of +1.00 with the outcome of longs"
+    ]
+
+
 def test_bars_that_end_long_before_the_trades_are_named(tmp_path):
     file, bars = write_trades(tmp_path / "a.csv", trade_rows(60)), tmp_path / "xauusd_h1.csv"
     lines = [f"{(START + timedelta(hours=n - 400)).isoformat()},100,101,99,100" for n in range(600)]
@@ -337,6 +404,16 @@ def test_bars_that_end_long_before_the_trades_are_named(tmp_path):
     with opened_history(HistorySource(files=(file,), bars=bars)) as history:
         assert history.notes == (
             "the last bar is more than 5 days older than the entry of 38 of 60 trades: regime, volatility and ATR are those of that bar",
+        )
+
+
+def test_bars_of_another_symbol_than_the_trades_are_named_with_the_option_that_helps(tmp_path):
+    file, bars = write_trades(tmp_path / "a.csv", trade_rows(40)), tmp_path / "gold_h1.csv"
+    lines = [f"{(START + timedelta(hours=n)).isoformat()},100,101,99,100" for n in range(40)]
+    bars.write_text("\n".join(["time,open,high,low,close", *lines]) + "\n")
+    with opened_history(HistorySource(files=(file,), bars=bars)) as history:
+        assert history.notes == (
+            "the bars are of GOLD, the trades of XAUUSD; if that is one market, give --symbol XAUUSD",
         )
 
 

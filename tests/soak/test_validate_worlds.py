@@ -6,7 +6,16 @@ from collections import Counter
 
 import pytest
 
-from evidence.validation_worlds import NOISE, PLANTED, answer, labels_of_the_walk
+from evidence.validation_worlds import (
+    NOISE,
+    PLANTED,
+    answer,
+    answer_of_command,
+    in_trends_only,
+    judged,
+    labels_of_the_walk,
+    regime_of_the_exit,
+)
 
 WORLDS, MAX_FALSE, MIN_FOUND = 200, 0.05, 0.80
 
@@ -29,3 +38,20 @@ def test_in_two_hundred_worlds_with_a_planted_edge_it_is_found_in_four_of_five()
     answers = [answer(PLANTED.history(str(n))) for n in range(WORLDS)]
     print(PLANTED.name, Counter(answers))
     assert answers.count("helps") >= MIN_FOUND * WORLDS
+
+
+def test_in_two_hundred_worlds_with_a_planted_edge_the_defaults_of_the_command_find_it_in_four_of_five():
+    answers = [answer_of_command(PLANTED.history(f"command {n}")) for n in range(WORLDS)]
+    print(PLANTED.name, "as the command", Counter(answers))
+    assert answers.count("helps") >= MIN_FOUND * WORLDS
+
+
+def test_a_regime_that_was_read_at_the_exit_is_called_look_ahead_in_every_world():
+    found = [judged(regime_of_the_exit(NOISE[n % len(NOISE)].history(f"leak {n}"))).verdict for n in range(WORLDS)]
+    assert {one.answer for one in found} == {"cannot be told"}
+    assert all("regime and side at the entry foretell" in one.reason for one in found)
+
+
+def test_a_sizing_that_never_looks_at_outcomes_gets_no_verdict_in_any_world():
+    worlds = (PLANTED.history(f"small {n}") for n in range(WORLDS))
+    assert {judged(one, "in_trends_only", {"in_trends_only": in_trends_only}).verdict.answer for one in worlds} == {"cannot be told"}

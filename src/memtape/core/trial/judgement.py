@@ -19,6 +19,7 @@ MIN_TRIAL_TRADES = 60
 MIN_TRIAL_WEEKS = 8
 MIN_CHANGED_TRADES = 10
 NOT_USED = "this decision maker does not use memory"
+NOT_FOLLOWED = "this decision maker was shown memory and did not act on it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ def _basis(evidence: TrialEvidence) -> list[VerdictGate]:
         _gate("trades", evidence.trades > 0, f"{evidence.trades} without memory",
               "this decision maker never traded without memory"),
         _gate("uses memory", not evidence.same_everywhere, f"{evidence.questions:,} questions to memory",
-              f"{NOT_USED}: its trades are the same in every arm"),
+              f"{NOT_FOLLOWED if evidence.questions else NOT_USED}: its trades are the same in every arm"),
         _gate("repeats itself", evidence.questions > 0 or evidence.same_everywhere, "its trades differ only where memory does",
               "its trades differ between arms although it never asked memory, so arms cannot be paired"),
         _gate("memory, no memory and placebo were run", not absent, "all three", f"the arm {', '.join(absent)} was not run"),

@@ -129,8 +129,8 @@ def drawdown_of_rows(rows: Floats) -> Floats:
 def calmar_of_rows(rows: Floats, years: float) -> Floats:
     """Returns annual growth over the deepest fall; NaN where equity never fell."""
     fall = drawdown_of_rows(rows)
-    growth = np.maximum(growth_of_rows(rows), 0.0) ** (1.0 / max(years, 1e-9)) - 1.0
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        growth = np.maximum(growth_of_rows(rows), 0.0) ** (1.0 / max(years, 1e-9)) - 1.0
         found: Floats = np.where(fall > 1e-12, growth / fall, np.nan)
     return found
 

@@ -85,14 +85,25 @@ def judge_approach(
         bare = compare(own, flat, outcomes, moments, weeks) if flat.any() and own.any() else None
     deflated = deflated_sharpe_of(name, differences)
     overfit = overfitting_of(returns)
-    won, lost = bool((outcomes > 0).any()), bool((outcomes < 0).any())
     verdict = judge(VerdictInputs(
         comparison=pair, traded=int((own > 0).sum()), sizes_vary=bool(np.ptp(own) > 1e-9 * max(float(own.max()), 1e-12)),
         looks_at_outcomes=looks_at_outcomes(accounts, sizings[name], runs[name], chance), look_ahead=tuple(look_ahead),
-        deflated_sharpe=None if deflated is None else deflated[1], overfitting=overfit, without_situations=bare,
-        one_class=None if won and lost else "won" if won else "lost",
+        deflated_sharpe=None if deflated is None else deflated[1], tried=len(tried), overfitting=overfit, without_situations=bare,
+        one_class=_one_class(outcomes),
     ))  # fmt: skip
     return Judgement(verdict, pair, bare, deflated, overfit, len(tried))
+
+
+def _one_class(outcomes: Floats) -> str | None:
+    """Returns what all trades after the split have in common, if they did not both win and lose."""
+    won, lost = int((outcomes > 0).sum()), int((outcomes < 0).sum())
+    if won and lost:
+        return None
+    if not won and not lost:
+        return "all trades after the split ended at zero"
+    if max(won, lost) == len(outcomes):
+        return f"all trades after the split {'won' if won else 'lost'}"
+    return f"no trade after the split {'lost' if won else 'won'}"
 
 
 def _at_equal_risk(sizes: Floats) -> Floats:

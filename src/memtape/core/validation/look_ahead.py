@@ -38,10 +38,18 @@ NUMBERS = (
 )
 
 
-def look_ahead_signs(trades: Sequence[Episode], outcomes: Sequence[float]) -> list[str]:
-    """Returns each sign in a sentence; empty if there is none."""
+def look_ahead_signs(
+    trades: Sequence[Episode], outcomes: Sequence[float], is_computed: Callable[[str], bool] = lambda name: False
+) -> list[str]:
+    """Returns each sign in a sentence; empty if there is none.
+
+    `is_computed` says of a number whether memtape computed it from what was known at the entry. Such a number (a drawdown, losses
+    in a row) may go with outcomes that come in runs, but it knows no future. It is asked only of numbers that would be a sign.
+    """
     found = [sign for name, label in LABELS if (sign := _foretelling_label(name, label, trades, outcomes))]
-    found += [sign for name in NUMBERS if (sign := _foretelling_number(name, trades, outcomes))]
+    found += [
+        sign for name in NUMBERS if (sign := _foretelling_number(name, trades, outcomes)) and not is_computed(name)
+    ]
     instant = sum(e.exit_at <= e.entry_at and r != 0 for e, r in zip(trades, outcomes, strict=True))
     if instant > MAX_INSTANT_SHARE * len(trades):
         found.append(f"{instant} of {len(trades)} trades end at the second of their entry, so their outcome is known too early")

@@ -93,9 +93,10 @@ class VerdictInputs:
     looks_at_outcomes: bool  # sizes change when the outcomes that memory learned are shuffled
     look_ahead: tuple[str, ...] = ()  # signs that the data know the future
     deflated_sharpe: float | None = None  # probability; None: not computed
+    tried: int = 0  # approaches and variants, which it takes into account
     overfitting: float | None = None
     without_situations: PairedComparison | None = None  # against the same memory that ignores situations
-    one_class: str | None = None  # "won" or "lost", if all trades did
+    one_class: str | None = None  # what all trades did, if they did not both win and lose
 
 
 def judge(inputs: VerdictInputs) -> Verdict:
@@ -125,7 +126,7 @@ def history_gates(inputs: VerdictInputs) -> list[VerdictGate]:
     return [
         VerdictGate("no sign of look-ahead", not inputs.look_ahead, signs or "none found"),
         VerdictGate("wins and losses", inputs.one_class is None,
-             "both occur" if inputs.one_class is None else f"all trades {inputs.one_class}"),
+             "both occur" if inputs.one_class is None else inputs.one_class),
         VerdictGate(f"at least {MIN_DECISIONS} decisions", pair.n >= MIN_DECISIONS, _only("decision", pair.n, MIN_DECISIONS)),
         VerdictGate(f"at least {MIN_WEEKS} weeks", weeks >= MIN_WEEKS, _only("week", weeks, MIN_WEEKS)),
     ]  # fmt: skip
@@ -162,7 +163,8 @@ def _direction_gates(inputs: VerdictInputs, pair: PairedComparison, sign: int) -
     ]
     if inputs.deflated_sharpe is not None:
         gates.append(
-            VerdictGate("deflated Sharpe ratio", inputs.deflated_sharpe >= MIN_DEFLATED_SHARPE, f"{inputs.deflated_sharpe:.3f}")
+            VerdictGate("deflated Sharpe ratio", inputs.deflated_sharpe >= MIN_DEFLATED_SHARPE,
+                 f"{inputs.deflated_sharpe:.3f} over {inputs.tried} approaches and variants")
         )
     if inputs.without_situations is not None:
         # Outcomes that come in runs make any memory of the last ones look good; that needs no situations.

@@ -29,11 +29,16 @@ class ModelDecider(RecordedModelTrader):
         if self._file is None or not self._file.is_file():
             return {}
         found = {}
-        for line in self._file.read_text(encoding="utf-8").splitlines():
+        text = self._file.read_text(encoding="utf-8", errors="replace")
+        if text and not text.endswith("\n"):
+            # A run that was killed while it wrote left part of a line: the next answer must not be joined to it.
+            with self._file.open("a", encoding="utf-8") as lines:
+                lines.write("\n")
+        for line in text.split("\n"):  # a model's words may hold other ends of lines
             try:
                 answer = read(TickAnswer, json.loads(line))
             except ValueError:
-                continue  # the last line of a run that was killed while it wrote
+                continue  # part of a line
             found[answer.key] = answer
         return found
 

@@ -10,6 +10,7 @@ placebo is shuffled, and the sampling of a model, which is asked afresh. Within 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -223,6 +224,16 @@ def _notes(by_arm: Mapping[Arm, Sequence[dict[str, Any]]], source: BarFile) -> l
             if one["model"] and one["model"]["ended"]:
                 end = f"the run ended at {time_text(moment(one['last']))}, {one['model']['ended']}"
                 notes.append(f"Seed {one['seed']}, {arm}: {end}; its arms are compared up to the earliest end")
+        if refused := sum(one["said"]["refused"] for one in found):
+            decided = sum(one["entries"] for one in found)
+            notes.append(f"{arm}: {refused:,} of {decided:,} entries were refused by the guard or the broker")
+        unused = Counter[str]()
+        for one in found:
+            unused.update(one["model"]["skipped"] if one["model"] else {})
+        if unused:
+            why = ", ".join(f"{name} {count:,}" for name, count in sorted(unused.items()))
+            asked = sum(one["model"]["questions"] for one in found)
+            notes.append(f"{arm}: {unused.total():,} of {asked:,} questions to the model gave no decision ({why})")
     return notes
 
 

@@ -15,7 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from memtape.brokers.files import load_file
+from memtape.brokers.files import ImportFile, load_file
+from memtape.brokers.formats import read_file
+from memtape.brokers.importer import ImportOptions
 from memtape.compose import open_memory
 from memtape.core.codec import digest, time_text
 from memtape.core.memory.episodes import Episode
@@ -112,6 +114,10 @@ def _bar_notes(episodes: Sequence[Episode], bars: Sequence[Bar]) -> list[str]:
     if not bars:
         return []
     notes, of = [], f"of {len(episodes):,} trades"
+    traded, shown = sorted({e.symbol for e in episodes}), sorted({bar.symbol for bar in bars})
+    if not set(traded) & set(shown):
+        same = f"; if that is one market, give --symbol {traded[0]}" if len(traded) == len(shown) == 1 else ""
+        notes.append(f"the bars are of {_some(shown)}, the trades of {_some(traded)}{same}")
     if unknown := sum(e.regime is None for e in episodes):
         notes.append(f"the bars show no regime at the entry of {unknown:,} {of}")
     ends: dict[str, list[datetime]] = {}
@@ -131,6 +137,27 @@ def _bar_notes(episodes: Sequence[Episode], bars: Sequence[Bar]) -> list[str]:
     return notes
 
 
+def _grouped_mapping(loaded: ImportFile, source: HistorySource) -> dict[str, str]:
+    """Returns the mapping of a file whose column of groups is the strategy too: it keeps the meaning that it has by itself."""
+    mapping = dict(source.mapping or {})
+    if source.group is None or source.group in GROUP_FIELDS:
+        return mapping
+    symbol = source.symbol if source.bars is None else None
+    options = ImportOptions(
+        mapping=mapping, zone=source.zone, symbol=symbol, where=dict(source.where or {}), kind=source.kind
+    )
+    try:
+        own = read_file(loaded, options, source.format)[1].mapping
+    except Invalid:
+        own = {}  # the import says what is wrong
+    kept = {name: column for name, column in own.items() if column == source.group and name != "strategy"}
+    return mapping | kept | {"strategy": source.group}
+
+
+def _some(symbols: Sequence[str]) -> str:
+    return ", ".join(symbols[:3]) + (f" and {len(symbols) - 3} more" if len(symbols) > 3 else "")
+
+
 def _imported(
     memory: Memory, source: HistorySource
 ) -> tuple[dict[str, str], dict[str, str], tuple[str, ...], Sequence[Bar]]:
@@ -144,12 +171,10 @@ def _imported(
         for start in range(0, len(bars), BAR_BATCH):
             agent.observe(Bars(bars=tuple(bars[start : start + BAR_BATCH])), backfill=True)
         names["bars"], hashes["bars"] = source.bars.name, bars_hash(bars)
-    mapping = dict(source.mapping or {})
-    if source.group not in (None, *GROUP_FIELDS):
-        mapping["strategy"] = source.group
     parts = []
     for file in source.files:
         loaded = load_file(file)
+        mapping = _grouped_mapping(loaded, source)
         try:
             answer = import_content(
                 memory, loaded, agent=AGENT, format=source.format, kind=source.kind, mapping=mapping, commit=True,
@@ -163,6 +188,9 @@ def _imported(
         parts.append(loaded.digest)
         if answer["duplicates"]:
             notes.append(f"{answer['duplicates']} of {answer['rows']} rows of {file.name} were there already and count once")
+        still_open = sum(row["count"] for row in answer["problems"] if row["field"] == "exit_at" and not row["blocks"])
+        if still_open:
+            notes.append(f"{still_open} rows of {file.name} have no exit and are left out")
         skipped = sum(row["count"] for row in answer["problems"] if row["blocks"])
         if skipped:
             notes.append(f"{skipped} rows of {file.name} could not be read and are left out")

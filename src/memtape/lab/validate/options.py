@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from memtape.lab.user_functions import call_function, load_function
 from memtape.lab.validate.parts import check_kept_folder
 
 MAX_EMBARGO_HOURS = 8784.0  # a year
+MAX_STARTING_EQUITY = 1e15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +42,9 @@ class ValidateOptions:
             raise Invalid("embargo", f"{self.embargo_hours} is below zero", "Give hours of 0 or more")
         if not self.embargo_hours <= MAX_EMBARGO_HOURS:
             raise Invalid("embargo", f"{self.embargo_hours} hours are no embargo", "Give hours of 0 to a year")
-        if not 0 < self.starting_equity < math.inf:
-            raise Invalid(
-                "starting_equity", f"{self.starting_equity} is not above zero", "Give the equity that accounts start with"
-            )
+        if not 0 < self.starting_equity <= MAX_STARTING_EQUITY:
+            problem = "is not above zero" if not self.starting_equity > 0 else "is more money than there is"
+            raise Invalid("starting_equity", f"{self.starting_equity} {problem}", "Give the equity that accounts start with")
         if self.seed < 0:
             raise Invalid("seed", f"{self.seed} is below zero", "Give a whole number of 0 or more")
         if self.resamples < 50:

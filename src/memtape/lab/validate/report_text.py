@@ -137,12 +137,13 @@ def setting_rows(result: Mapping[str, Any]) -> Iterator[Row]:
         yield "Bars", data["bars"]
     typical = "; 1R is the typical loss that was known at each decision" if data["r_by"] == "money" else ""
     yield "Unit of outcomes", f"{R_BY[data['r_by']]}{typical}"
-    yield "Split", f"{data['split']}; {data['training_trades']:,} trades had ended, {data['purged']} were open and train nothing"
+    yield "Split", f"{data['split']}; {data['training_trades']:,} trades were known then, {data['purged']} were still open"
     yield "Embargo", f"{data['embargo_hours']:g} hour{'' if data['embargo_hours'] == 1 else 's'}"
     decided = f"{data['decisions']:,} at {counted(data['moments'], 'moment')} in {counted(data['weeks'], 'week')}"
     yield "Decisions", f"{decided}; {data['without_outcome']} without an outcome left out; {data['recalls']:,} recalls"
     if data["groups"]:
-        yield "Groups", f"{len(data['groups'])} by {data['group_by']}, each with its own memory and account"
+        own = "each with its own memory and account; the drawdown at an entry is that of all"
+        yield "Groups", f"{len(data['groups'])} by {data['group_by']}, {own}"
     yield "Clock of Sharpe", data["clock"]
     yield "Unfavourable regimes", ", ".join(data["unfavourable_regimes"]) or "none before the split"
     yield "Seed", f"{settings['seed']}, {settings['resamples']} redrawn histories"

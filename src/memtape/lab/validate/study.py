@@ -7,6 +7,7 @@ the same bytes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -51,6 +52,8 @@ from memtape.lab.validate.words import verdict_line
 MIN_TRADES = 30  # of a history, before anything can be split
 TRAIN_SHARE = 0.7
 LABEL_CHECKS = 400  # trades whose labels are compared with bars
+NUMBER_CHECKS = 100  # trades whose numbers are computed again
+COMPUTED_SHARE = 0.9  # of these numbers are the same if memtape computed them
 RESULT_VERSION = 1
 
 
@@ -99,10 +102,15 @@ def split_moment(episodes: Sequence[Episode], given: str | None) -> datetime:
     else:
         split = _time(given)
     problems = []
+    if episodes[0].entry_at == episodes[-1].entry_at:
+        at, n = time_text(episodes[0].entry_at), len(episodes)
+        problems.append((f"all {n:,} trades were entered at {at}: nothing was known before any of them", "Check the entry times"))
     if not any(e.exit_at <= split for e in episodes):
-        problems.append(("no trade ended before it", f"The first trade ended at {time_text(min(e.exit_at for e in episodes))}"))
+        ended = f"The first trade ended at {time_text(min(e.exit_at for e in episodes))}"
+        problems.append((f"no trade ended before {time_text(split)}", ended))
     if not any(e.entry_at >= split for e in episodes):
-        problems.append(("no trade was entered after it", f"The last trade was entered at {time_text(episodes[-1].entry_at)}"))
+        entered = f"The last trade that has ended was entered at {time_text(episodes[-1].entry_at)}"
+        problems.append((f"no trade that has ended was entered after {time_text(split)}", entered))
     for problem, fix in problems:
         raise Invalid("split", problem, fix)
     return split
@@ -141,7 +149,7 @@ def study_decisions(
     runs = {name: accounts.run(sizing) for name, sizing in sizings.items()}
     sizes = {name: accounts.surviving_sizes(sizings[name], run) for name, run in runs.items()}
     equal = {name: accounts.at_equal_risk(found) for name, found in sizes.items()}
-    variants = _variant_runs(accounts) if options.vary else {}
+    variants = variant_runs(accounts) if options.vary else {}
     grid = week_grid(decisions)
     draws = draw_weeks(grid, np.random.default_rng([options.seed, 1]), options.resamples)
     inputs = MetricInputs(decisions, grid, draws, _unfavourable(history.episodes, terms, unit), options.seed)
@@ -183,7 +191,7 @@ def study_decisions(
     return clean
 
 
-def _variant_runs(accounts: Accounts) -> dict[str, AccountRun]:
+def variant_runs(accounts: Accounts) -> dict[str, AccountRun]:
     by_recall = {name: accounts.run(evidence_sizing(name)) for name in RECALL_VARIANTS}
     return by_recall | {name: accounts.run(evidence_sizing(None, rule)) for name, rule in SIZE_VARIANTS.items()}
 
@@ -199,7 +207,9 @@ def _unfavourable(episodes: Sequence[Episode], terms: WalkTerms, unit: OutcomeUn
 
 def _look_ahead(history: ValidatedHistory, unit: OutcomeUnit, terms: WalkTerms) -> list[str]:
     known = [(e, r) for e in history.episodes if (r := unit.outcome(e)) is not None]
-    found = look_ahead_signs([e for e, _ in known], [r for _, r in known])
+    found = look_ahead_signs(
+        [e for e, _ in known], [r for _, r in known], lambda name: _is_computed(history, [e for e, _ in known], name)
+    )
     stated = [e for e in history.episodes if e.regime is not None]
     if "bars" in history.names and stated:
         every = max(len(stated) // LABEL_CHECKS, 1)
@@ -215,6 +225,16 @@ def _look_ahead(history: ValidatedHistory, unit: OutcomeUnit, terms: WalkTerms) 
         if sign := label_time_sign(labels):
             found.append(sign)
     return found
+
+
+def _is_computed(history: ValidatedHistory, trades: Sequence[Episode], name: str) -> bool:
+    """Returns True if a number of the entries is what memtape itself finds as of each entry: then it knows no future."""
+    stated = [e for e in trades if getattr(e, name) is not None]
+    some = stated[:: max(len(stated) // NUMBER_CHECKS, 1)]
+    with history.agent.view() as view:
+        computed = [getattr(current_situation(view.at(e.entry_at), e.symbol), name, None) for e in some]
+    same = sum(found is not None and math.isclose(found, getattr(e, name)) for e, found in zip(some, computed, strict=True))
+    return same >= COMPUTED_SHARE * len(some)
 
 
 def _parameter_overfitting(

@@ -77,7 +77,7 @@ def data_json(
         "decisions": len(decisions),
         "without_outcome": sum(part["without_outcome"] for part in walked),
         "moments": len({d.moment for d in decisions}),
-        "weeks": inputs.grid.weeks,
+        "weeks": len({d.week for d in decisions}),
         "clock": inputs.grid.clock,
         "groups": sorted({d.group for d in decisions}) if history.group else [],
         "group_by": history.group_by,
