@@ -229,7 +229,7 @@ def test_a_long_symbol_below_its_row_is_named_and_whole() -> None:
 
 
 def test_each_import_is_one_line_with_its_file() -> None:
-    columns = all_operations()["list_imports"].columns
+    columns = all_operations()["list_imports"].columns["*"]
     made = {"batch": "3cfb30df557c8736", "recorded_at": "2025-11-19T22:39:21.123456Z", "new": 12_345, "undone": False,
             "file": "tradovate_performance.csv"}  # fmt: skip
     shown = table_lines([{name: made[name] for name in columns}] * 2, width=80)
