@@ -302,3 +302,17 @@ def test_a_column_that_may_be_a_cost_and_is_not_used_is_named():
     assert not asked[0].blocks
     assert money(read(f"{head}\n{row},1.25\n", mapping={"fees": "broker fee total"})) == ("0.75", "2", "1.25")
     assert [p for p in read(f"{head}\n{row},0.00\n").problems if p.field == "fees"] == []
+
+
+def test_funding_and_deposits_between_the_fills_are_counted_and_do_not_stop_the_import():
+    reading = read(
+        "time,type,symbol,side,qty,price,fee,amount\n"
+        "2026-06-04 08:00:00,trade,BTC-PERP,buy,0.1,65000,3.25,\n"
+        "2026-06-04 16:00:00,funding,BTC-PERP,,,,,-0.65\n"
+        "2026-06-05 08:00:00,trade,BTC-PERP,sell,0.1,65500,3.275,\n"
+        "2026-06-05 09:00:00,deposit,USDC,,,,,500\n"
+        "2026-06-05 10:00:00,trade,BTC-PERP,buy,,,,\n"
+    )
+    assert money(reading)[0] == "43.475"
+    assert "2 rows are not executions and were skipped: funding 1, deposit 1" in reading.notes
+    assert blocked(reading) == ["qty", "price"], "a trade that lacks its figures is a row to correct"

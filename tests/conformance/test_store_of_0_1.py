@@ -239,11 +239,19 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 # - `equity` of the state, and the equity of which a check's `risk_share` is a share, left out deposits and withdrawals. Both are
 #   now the account's; `equity_without_flows` is the old figure. A test below says so.
 # - A question for a strategy that no memory has is answered with a note that names those that exist.
+# - `max_drawdown_pct` of an account with a withdrawal was a share of equity that was no longer there. A test below says that nothing
+#   else of these answers changed.
 EQUITY_WITHOUT_FLOWS = [
     ("get_agent_state", {"agent": "desk", "history": 3}),
     ("get_agent_state", {"agent": "desk", "as_of": "2026-05-21T11:00:00Z", "head": 24, "history": 3}),
 ]
+DRAWDOWNS_AFTER_A_WITHDRAWAL = [
+    (name, {"agent": "desk", **cutoff})
+    for name in ("get_strategy_performance", "get_equity")
+    for cutoff in ({}, {"as_of": "2026-05-21T11:00:00Z"}, {"as_of": "2026-05-21T11:00:00Z", "head": 24})
+]
 CORRECTED_SINCE = [
+    *DRAWDOWNS_AFTER_A_WITHDRAWAL,
     ("get_agent_state", {"agent": "desk", "as_of": "2026-05-17T03:00:00Z", "history": 3}),
     ("get_agent_state", {"agent": "desk", "as_of": "2026-05-21T11:00:00Z", "history": 3}),
     ("get_agent_state", {"agent": "diary", "as_of": "2026-05-24T08:00:00Z", "history": 3}),
@@ -272,6 +280,18 @@ def test_every_answer_of_a_store_made_by_0_1_is_the_same(opened: Callable[..., A
             different.append(f"{name} {json.dumps(data)}: {difference}")
     told = "\n".join(different[:20])
     assert not different, f"{len(different)} of {len(recorded['answers'])} answers differ, the first of them:\n{told}"
+
+
+def test_only_the_percentage_of_a_drawdown_after_a_withdrawal_differs_from_0_1(
+    opened: Callable[..., Any], recorded: dict[str, Any]
+) -> None:
+    memory = opened(recorded["now"])
+    asked = [(name, data, answer) for name, data, answer in recorded["answers"] if (name, data) in DRAWDOWNS_AFTER_A_WITHDRAWAL]
+    assert len(asked) == len(DRAWDOWNS_AFTER_A_WITHDRAWAL)
+    for name, data, answer in asked:
+        now = json.loads(json.dumps(ask(memory, name, data)))
+        assert float(answer["max_drawdown_pct"]) < float(now["max_drawdown_pct"]) < 4
+        assert first_difference(answer, {**now, "max_drawdown_pct": answer["max_drawdown_pct"]}) is None
 
 
 def test_the_equity_that_0_1_showed_is_now_the_one_without_flows_and_nothing_else_of_the_state_changed(

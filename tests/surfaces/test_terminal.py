@@ -226,3 +226,12 @@ def test_a_long_symbol_below_its_row_is_named_and_whole() -> None:
             for symbol in ("NQ=F 2025-03 E-mini Nasdaq-100 Future", "EURUSD")]  # fmt: skip
     shown = table_lines(rows, width=80)
     assert "    symbol NQ=F 2025-03 E-mini Nasdaq-100 Future" in shown and "    symbol EURUSD" in shown
+
+
+def test_each_import_is_one_line_with_its_file() -> None:
+    columns = all_operations()["list_imports"].columns["*"]
+    made = {"batch": "3cfb30df557c8736", "recorded_at": "2025-11-19T22:39:21.123456Z", "new": 12_345, "undone": False,
+            "file": "tradovate_performance.csv"}  # fmt: skip
+    shown = table_lines([{name: made[name] for name in columns}] * 2, width=80)
+    assert len(shown) == 4, shown
+    assert shown[-1].split() == ["3cfb30df557c8736", "2025-11-19", "22:39:21Z", "12345", "no", "tradovate_performance.csv"]

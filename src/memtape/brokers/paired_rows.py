@@ -29,7 +29,8 @@ def join_entries_and_exits(table: CellTable) -> bool:
     words = [_TYPE.fullmatch(cell) for cell in table.column(kind)]
     if not all(words):
         return False
-    entries, exits = {}, {}
+    entries: dict[str, int] = {}  # by the trade's number
+    exits: dict[str, int] = {}
     for row, word in enumerate(words):
         assert word is not None
         rows = entries if word[1].lower() == "entry" else exits

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from memtape.brokers.headings import ROW_KIND_NAMES, plain_name
 from memtape.brokers.mapped_table import MappedTable
 from memtape.brokers.mapping import TIME_FIELDS
+from memtape.brokers.sides import is_no_trade
 
 NOT_FILLS = frozenset({
     "funding", "settlement", "closedlot", "closedlots", "lot", "symbolsummary", "assetsummary", "washsale", "subtotal", "total",
@@ -15,6 +16,7 @@ NOT_FILLS = frozenset({
     # Alpaca's activities beside FILL.
     "div", "divnra", "int", "csd", "csw", "jnlc", "jnls", "fee", "cfee", "ptc", "split", "spin", "opasn", "opexp", "opexc",
 })  # fmt: skip
+_KIND_NAMES = frozenset({"type", "category", "kind", "event", "eventtype", "operation", "transactiontype", "activity", "rowtype"})
 # The same trades at two levels of detail: where both are listed, the executions count and not the orders.
 _ORDERS, _EXECUTIONS = frozenset({"order", "orders"}), frozenset({"execution", "executions", "trade", "trades"})
 
@@ -26,17 +28,38 @@ def rows_of_fills(table: MappedTable) -> list[bool]:
         if plain_name(name) not in ROW_KIND_NAMES:
             continue
         cells = table.source.column(at)
-        words = ["".join(c for c in cell.lower() if c.isalpha()) for cell in cells]
+        words = [_letters(cell) for cell in cells]
         left_out = NOT_FILLS | (_ORDERS if set(words) & _ORDERS and set(words) & _EXECUTIONS else set())
         for row, word in enumerate(words):
             if found[row] and word in left_out:
                 found[row] = False
                 table.skipped[cells[row][:20]] += 1
+    for row, word in _payments(table):
+        if found[row]:
+            found[row] = False
+            table.skipped[word[:20]] += 1
     for row in _exits_to_come(table):
         if found[row]:
             found[row] = False
             table.skipped["still open"] += 1
     return found
+
+
+def _payments(table: MappedTable) -> list[tuple[int, str]]:
+    """Returns the rows that have neither side nor quantity nor price and say what else they are, like funding or a deposit."""
+    columns = table.mapping.columns
+    parts = [table.source.column(at) for name in ("side", "qty", "value", "price") for at in columns.get(name, ())]
+    used = {at for places in columns.values() for at in places}
+    kinds = [at for at, name in enumerate(table.source.header) if at not in used and plain_name(name) in _KIND_NAMES]
+    if not kinds or not parts:
+        return []
+    empty = [row for row in range(len(table)) if not any(column[row] for column in parts)]
+    said = [(row, table.source.column(at)[row]) for row in empty for at in kinds[:1]]
+    return [(row, word) for row, word in said if is_no_trade(word) or _letters(word) in NOT_FILLS]
+
+
+def _letters(cell: str) -> str:
+    return "".join(c for c in cell.lower() if c.isalpha())
 
 
 def _exits_to_come(table: MappedTable) -> list[int]:

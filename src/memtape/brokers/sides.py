@@ -46,6 +46,15 @@ _CLOSING = frozenset({
 })  # fmt: skip
 
 
+def is_no_trade(cell: str) -> bool:
+    """Returns True if a word names something else than a trade.
+
+    >>> is_no_trade("Deposit"), is_no_trade("funding"), is_no_trade("buy")
+    (True, True, False)
+    """
+    return _LETTERS.sub("", cell.lower()) in _OTHER_WORDS
+
+
 def closes_position(cell: str) -> bool | None:
     """Returns True if a word says that a fill closes, False if it opens, None for any other word.
 

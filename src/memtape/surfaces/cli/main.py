@@ -64,7 +64,7 @@ def memtape(
 @app.command(cls=Command, short_help=LINES["sim"])
 def sim(
     bars: Annotated[Path, typer.Option("--bars", help="CSV: time, open, high, low, close, volume; symbol optional.")],
-    strategy: Annotated[str, typer.Option(help="One of breakout, mean_reversion, or a model: anthropic/NAME.")] = "breakout",
+    strategy: Annotated[str, typer.Option(help="One of breakout, mean_reversion, or openai/NAME, anthropic/NAME.")] = "breakout",
     agent: Annotated[str, typer.Option(help="The agent; it is created.")] = "sim",
     skill: Annotated[str | None, typer.Option(help="An existing skill; without it one is created for the strategy.")] = None,
     symbol: Annotated[str | None, typer.Option(help="Symbol of a file without one.")] = None,

@@ -160,7 +160,7 @@ class ImportsAnswer(Answer):
     n: Annotated[int, Field(description="how many")]
 
 
-@operation(writes=False, columns=("batch", "recorded_at", "new", "duplicates", "format", "undone", "file"))
+@operation(writes=False, columns=("batch", "recorded_at", "new", "undone", "file"))
 def list_imports(memory: Memory, ask: AsOf, caller: Caller) -> ImportsAnswer:
     """List imported files, oldest first, and whether each import was undone."""
     found = agent_of(memory, ask).imports.all(as_of=ask.as_of, head=ask.head)
