@@ -90,7 +90,7 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         _running.set(ctx)
-        # `main` turned it off while the command was found. What is imported from here on is kept too, so it is looked through rarely.
+        # `main` turned it off while the command was found. What is imported from here on is kept too: look through it rarely.
         gc.enable()
         gc.set_threshold(YOUNG_OBJECTS)
         return super().invoke(ctx)
