@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from unicodedata import combining, normalize
 
+from memtape.brokers.formats import FILE_KINDS
+
 FieldNames = Mapping[str, tuple[str, ...]]
 
 _SHARED_FIELDS: FieldNames = {
@@ -250,7 +252,7 @@ FIELDS_BY_KIND: Mapping[str, FieldNames] = {
     "trades": TRADE_FIELD_NAMES, "fills": FILL_FIELD_NAMES, "decisions": DECISION_FIELD_NAMES, "equity": EQUITY_FIELD_NAMES,
     "positions": POSITION_FIELD_NAMES,
 }  # fmt: skip
-FILE_KINDS = tuple(FIELDS_BY_KIND)
+assert tuple(FIELDS_BY_KIND) == FILE_KINDS
 # What a mapping may state about a file besides its columns. `zone` is another setting, with any zone as its value.
 MAPPING_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "kind": FILE_KINDS,

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from memtape.brokers.headings import FIELDS_BY_KIND, FILE_KINDS
+from memtape.brokers.formats import FILE_KINDS
+from memtape.brokers.headings import FIELDS_BY_KIND
 from memtape.core.decisions.outcomes import NOT_TAKEN
 from memtape.errors import Invalid
 

@@ -13,10 +13,10 @@ from difflib import get_close_matches
 
 from memtape.brokers.cells import EMPTY_WORDS, is_time_of_day
 from memtape.brokers.files import CellTable, clean_name
+from memtape.brokers.formats import FILE_KINDS
 from memtape.brokers.headings import (
     ADDED_COST_NAMES,
     FIELDS_BY_KIND,
-    FILE_KINDS,
     MAPPING_SETTINGS,
     FieldNames,
     cell_currency,

@@ -15,10 +15,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from statistics import NormalDist
 
 _TINY = 1e-300
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+
+
+def _normal() -> NormalDist:
+    # Every command imports this module, and few need a quantile.
+    from statistics import NormalDist
+
+    return NormalDist()
 
 
 def mean(values: Sequence[float]) -> float:
@@ -58,7 +68,7 @@ def beta_quantile(p: float, a: float, b: float) -> float:
     if p <= 0.0 or p >= 1.0:
         return 0.0 if p <= 0.0 else 1.0
     low, high, x = 0.0, 1.0, a / (a + b)
-    near = x + NormalDist().inv_cdf(p) * math.sqrt(x * (1.0 - x) / (a + b + 1.0))  # the quantile of the normal approximation
+    near = x + _normal().inv_cdf(p) * math.sqrt(x * (1.0 - x) / (a + b + 1.0))  # the quantile of the normal approximation
     x = near if 0.0 < near < 1.0 else x
     last = width = 1.0
     for _ in range(2200):  # bisection alone reaches the smallest double within 1100
@@ -104,7 +114,7 @@ def normal_quantile(p: float) -> float:
     >>> round(normal_quantile(0.975), 9)
     1.959963985
     """
-    return NormalDist().inv_cdf(p)
+    return _normal().inv_cdf(p)
 
 
 def binomial_tail(wins: int, n: int, rate: float) -> float:

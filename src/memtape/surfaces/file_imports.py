@@ -92,7 +92,7 @@ def import_content(
         "account": settings, "totals": totals, "mapping": mapping_json(result), "committed": False, "batch": None,
     }  # fmt: skip
     if handle is None:
-        result.notes.append(new_agent_note(agent))
+        result.notes.append(new_agent_note(agent, commit))
     if commit:
         refuse_bad_rows(result.problems, result.rows, bool(result.found), skip_bad)
         source = {"file": file.name, "format": name, "digest": file.digest, "mapping": result.mapping,

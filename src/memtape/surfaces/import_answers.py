@@ -40,6 +40,13 @@ def mapping_json(result: ImportResult) -> dict[str, Any]:
             "notes": result.notes}  # fmt: skip
 
 
-def new_agent_note(agent: str | None) -> str:
-    """Returns the note that a commit creates the agent."""
-    return f"there is no agent '{agent or DEFAULT_AGENT}' yet: a commit creates it, mode paper, skill main"
+def new_agent_note(agent: str | None, commit: bool) -> str:
+    """Returns the note that a commit creates the agent, or has created it.
+
+    >>> new_agent_note("gold", commit=True)
+    "the agent 'gold' was created, mode paper, skill main"
+    """
+    name = agent or DEFAULT_AGENT
+    if commit:
+        return f"the agent '{name}' was created, mode paper, skill main"
+    return f"there is no agent '{name}' yet: a commit creates it, mode paper, skill main"

@@ -35,7 +35,7 @@ def import_journal(
         result.found = drop_changed(handle, result.found, result.problems, blocks=False)
         _drop_changed_statements(handle, statements, result)
     else:
-        result.notes.append(new_agent_note(agent))
+        result.notes.append(new_agent_note(agent, commit))
     claims = [each.value for each in result.found if isinstance(each.value, Claim)]
     values = _with_closings(handle, claims)
     new, duplicates = handle.imports.preview(values) if handle else (len(values), 0)

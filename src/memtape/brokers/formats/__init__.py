@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from memtape.brokers.files import ImportFile
     from memtape.brokers.importer import Importer, ImportOptions, ImportResult
 
+# What the rows of a file can be: the help names them too.
+FILE_KINDS = ("trades", "fills", "decisions", "equity", "positions")
+
 
 def format_names() -> list[str]:
     """Returns the names of all formats, without importing them."""

@@ -19,10 +19,8 @@ from memtape.core.items import Item
 from memtape.core.value_class import dataclass
 from memtape.core.values import read
 from memtape.documents.citations import Citation, cite, content_hash, lines_of, quoted_lines
-from memtape.documents.pin_suggestions import likely_rules
 from memtape.documents.pinned_rules import find_rule_files, is_relevant, is_rule_file, may_be_pinned, section_lines
 from memtape.documents.question import parse_question
-from memtape.documents.search import search_index
 from memtape.documents.snippets import snippet
 from memtape.documents.sources import FileEntry, classify_path, folder_problem, walk
 from memtape.engine.documents.reader import DocumentReader
@@ -118,6 +116,8 @@ class PinnedRules:
 
     def suggestions(self) -> list[PinSuggestion]:
         """The files and sections of the agent's folders that look like rules and are not pinned; the owner decides."""
+        from memtape.documents.pin_suggestions import likely_rules
+
         with self._scope.reading() as tables:
             reader = DocumentReader(self._scope.resources, tables)
             pins = pinned_documents(reader, _seen_now(tables))
@@ -256,6 +256,9 @@ def passages_about(reader: DocumentReader, question: str, symbol: str | None, sh
     resources = reader.resources
     if not resources.has_documents:
         return ()
+    # Most of what a brief imports would be the search.
+    from memtape.documents.search import search_index
+
     found = search_index(resources.documents, question, owner=resources.owner, agent=reader.agent, limit=SEARCHED_HITS)
     return tuple(_bearing(reader, found.hits, question, symbol, set(shown)))
 

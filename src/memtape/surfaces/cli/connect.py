@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from contextlib import suppress
 from errno import EACCES
 from pathlib import Path
@@ -215,6 +214,8 @@ def _replace(path: Path, text: str, mode: int | None = None) -> None:
     try:
         if path.exists() and not path.stat().st_mode & 0o222:
             raise PermissionError(EACCES, "it is read-only")
+        import tempfile  # every command imports this module
+
         number, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(number, "wb") as out:

@@ -24,7 +24,7 @@ from typer._coercion import build_runtime_param
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo
 
-YOUNG_OBJECTS = 50_000  # new objects after which Python looks for cycles among them; a few MB
+YOUNG_OBJECTS = 200_000  # new objects after which Python looks for cycles among them; some 20 MB
 DEFAULT_VERB = "list"  # `memtape agents` is `memtape agents list`
 PROGRAM = "memtape"
 # The command that is running: errors name its options.
@@ -90,7 +90,7 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         _running.set(ctx)
-        # `main` turned it off while the command was found. What is imported from here on is kept too, so it is looked through rarely.
+        # `main` turned it off while the command was found. What is imported from here on is kept too: look through it rarely.
         gc.enable()
         gc.set_threshold(YOUNG_OBJECTS)
         return super().invoke(ctx)

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from memtape.brokers.formats import format_names
-from memtape.brokers.headings import FILE_KINDS
+from memtape.brokers.formats import FILE_KINDS, format_names
 from memtape.surfaces.cli.commands import perform_as_owner, print_operation
 from memtape.surfaces.cli.groups import Command, command_group
 from memtape.surfaces.cli.options import AgentName, ColumnNames, Db, Json, Owner, open_store, progress, say
