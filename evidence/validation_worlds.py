@@ -222,10 +222,16 @@ def _on_the_walk(e: Episode, path: Sequence[float], at: int) -> Episode:
     return e._replace(regime=regime, exit_at=exit_at, known_from=exit_at, pnl_r=r, pnl_usd=100 * r, hold_minutes=60.0 * hours)
 
 
-def regime_of_the_exit(episodes: Sequence[Episode]) -> list[Episode]:
-    """Returns the trades with a regime that was read when they ended, as a careless journal has it."""
-    up, down = "trending_up", "trending_down"
-    return [e._replace(regime=up if ((e.pnl_r or 0.0) > 0) == (e.side == "long") else down) for e in episodes]
+def regime_of_the_exit(episodes: Sequence[Episode], trending: float = 1.0) -> list[Episode]:
+    """Returns the trades with a regime that was read when they ended, as a careless journal has it.
+
+    `trending` is the share of trades in whose window the journal saw a trend; the others are ranging.
+    """
+    up, down, chance = "trending_up", "trending_down", random.Random("exit")
+    found = [up if ((e.pnl_r or 0.0) > 0) == (e.side == "long") else down for e in episodes]
+    return [
+        e._replace(regime=regime if chance.random() < trending else "ranging") for e, regime in zip(episodes, found, strict=True)
+    ]
 
 
 NOISE = (

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 from memtape.core.validation.adaptation import drawdown_recovery, regime_lag
 from memtape.core.validation.approach_runs import Accounts
 from memtape.core.validation.approaches import SIZINGS, SizingAccount
-from memtape.core.validation.daily import draw_weeks, week_grid
+from memtape.core.validation.claims import answer_claims
+from memtape.core.validation.daily import WeekGrid, draw_weeks, week_grid
 from memtape.core.validation.decisions import SizeSums, WalkedDecision
 from memtape.core.validation.figures import MetricInputs
 from memtape.core.validation.foresight import recall_metrics
@@ -395,6 +396,18 @@ def test_a_confidence_that_foretells_outcomes_is_a_sign_of_look_ahead(tmp_path):
     assert validate_history(source, QUICK)["look_ahead"] == [
         "confidence at the entry has a rank correlation of +1.00 with the outcome of longs"
     ]
+
+
+def test_no_expectation_holds_or_fails_of_an_approach_that_traded_twice():
+    weekly = np.full((50, 70), 0.01)
+    weekly[:, ::3] = -0.005
+    drawn = {"fixed_lot": weekly, "simple_kelly": weekly, "owm_literal": 2 * weekly, "evidence": -weekly}
+    grid = WeekGrid(2900, 10, 7, 0, 69)
+    told = answer_claims(drawn, grid, ("owm_literal", "evidence"), 0.1, 16, None, {"evidence": "it gave 2 of 555 decisions a size"})
+    assert {one.answer for one in told if one.approach == "owm_literal"} >= {"held"}
+    assert {(one.answer, one.found) for one in told if one.approach == "evidence"} == {
+        ("cannot be told", "it gave 2 of 555 decisions a size")
+    }
 
 
 def test_bars_that_end_long_before_the_trades_are_named(tmp_path):

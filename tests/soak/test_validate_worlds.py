@@ -16,6 +16,7 @@ from evidence.validation_worlds import (
     labels_of_the_walk,
     regime_of_the_exit,
 )
+from memtape.core.validation.look_ahead import look_ahead_signs
 
 WORLDS, MAX_FALSE, MIN_FOUND = 200, 0.05, 0.80
 
@@ -46,10 +47,17 @@ def test_in_two_hundred_worlds_with_a_planted_edge_the_defaults_of_the_command_f
     assert answers.count("helps") >= MIN_FOUND * WORLDS
 
 
-def test_a_regime_that_was_read_at_the_exit_is_called_look_ahead_in_every_world():
-    found = [judged(regime_of_the_exit(NOISE[n % len(NOISE)].history(f"leak {n}"))).verdict for n in range(WORLDS)]
-    assert {one.answer for one in found} == {"cannot be told"}
-    assert all("regime and side at the entry foretell" in one.reason for one in found)
+@pytest.mark.parametrize("trending", [1.0, 0.25])
+def test_a_regime_that_was_read_at_the_exit_is_called_look_ahead_in_every_world(trending):
+    for n in range(WORLDS):
+        leak = regime_of_the_exit(NOISE[n % len(NOISE)].history(f"leak {n}"), trending)
+        [sign] = look_ahead_signs(leak, [e.pnl_r or 0.0 for e in leak])
+        assert sign.startswith("regime") and "foretell" in sign
+
+
+def test_an_honest_history_shows_no_sign_of_look_ahead():
+    worlds = [world.history(f"honest {n}") for world in (*NOISE, PLANTED) for n in range(WORLDS // 4)]
+    assert not [sign for world in worlds for sign in look_ahead_signs(world, [e.pnl_r or 0.0 for e in world])]
 
 
 def test_a_sizing_that_never_looks_at_outcomes_gets_no_verdict_in_any_world():

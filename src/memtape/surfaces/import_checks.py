@@ -167,8 +167,8 @@ def refuse_bad_rows(problems: Sequence[ImportProblem], rows: int, has_rows: bool
         raise Invalid("file", problem, fix, *map(_group_problem, group_problems(bad)))
     if not has_rows:
         if left_out := [problem for problem in problems if problem.line is not None]:
-            first = left_out[0]
-            raise Invalid("file", f"has no rows to import: {len(left_out)} of {rows} {first.problem}", first.fix)
+            why = left_out[0]
+            raise Invalid("file", f"has no rows to import: {len(left_out)} of {rows} {why.problem}", why.fix)
         raise Invalid("file", "has no rows to import", "See what it holds: memtape import FILE")
 
 

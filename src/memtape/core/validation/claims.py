@@ -33,11 +33,12 @@ class ClaimResult:
 
 def answer_claims(
     drawn: Mapping[str, Floats], grid: WeekGrid, approaches: tuple[str, ...], overfitting: float | None, variants: int,
-    void: str | None = None,
+    void: str | None = None, untold: Mapping[str, str] | None = None,
 ) -> list[ClaimResult]:  # fmt: skip
     """Returns the answers. `drawn` has the redrawn daily returns of each approach at equal mean risk.
 
-    `void` is the reason why this history can tell nothing of any approach: then no expectation held or failed.
+    `void` is the reason why this history can tell nothing of any approach: then no expectation held or failed. `untold` has such
+    reasons of single approaches, like one that traded twice.
     """
     found: list[ClaimResult] = []
     for name in approaches:
@@ -63,8 +64,10 @@ def answer_claims(
         )
         found.append(_calmar_claim(name, own, drawn["fixed_lot"], grid, flat))
     found.append(_overfitting_claim(overfitting, variants))
-    if void is not None:
-        found = [replace(one, answer="cannot be told", found=void) for one in found]
+    reasons = dict(untold or {}) if void is None else dict.fromkeys((*approaches, "evidence"), void)
+    found = [
+        replace(one, answer="cannot be told", found=reasons[one.approach]) if one.approach in reasons else one for one in found
+    ]
     return sorted(found, key=lambda one: one.number)
 
 

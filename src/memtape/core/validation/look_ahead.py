@@ -14,12 +14,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from memtape.core.memory.episodes import Episode
+from memtape.core.statistics import binomial_tail
 from memtape.core.validation.resampling import spearman
 
 MIN_TRADES = 40
 MAX_FORETOLD = 0.6  # share of the errors of guessing that a label may take away
 MAX_CORRELATION = 0.6
 MAX_INSTANT_SHARE = 0.05
+PURE_SHARE = 0.2  # of the errors of guessing; an edge of nine in ten is no sign
+PURE_CHANCE = 0.001
 MIN_MOVED = 15  # trades whose regime differs between entry and exit
 LABELS: tuple[tuple[str, Callable[[Episode], str | None]], ...] = (
     ("regime", lambda e: e.regime), ("volatility", lambda e: e.volatility_regime), ("session", lambda e: e.session),
@@ -48,6 +51,11 @@ def look_ahead_signs(
     """
     found = [sign for name, label in LABELS if (sign := _foretelling_label(name, label, trades, outcomes))]
     found += [
+        sign
+        for name, label in LABELS[:2]
+        if not any(one.startswith(name) for one in found) and (sign := _too_pure_values(name, label, trades, outcomes))
+    ]
+    found += [
         sign for name in NUMBERS if (sign := _foretelling_number(name, trades, outcomes)) and not is_computed(name)
     ]
     instant = sum(e.exit_at <= e.entry_at and r != 0 for e, r in zip(trades, outcomes, strict=True))
@@ -73,6 +81,38 @@ def _foretelling_label(
     if foretold < MAX_FORETOLD:
         return None
     return f"{name} and side at the entry foretell {100 * foretold:.0f} % of the outcomes that guessing misses"
+
+
+def _too_pure_values(
+    name: str, label: Callable[[Episode], str | None], trades: Sequence[Episode], outcomes: Sequence[float]
+) -> str | None:
+    """Returns a sentence if some values of a label and the side foretell nearly every outcome, as no trader could.
+
+    A regime that was read from the trade's own window is often "ranging" and then foretells nothing, but its trends never err.
+    """
+    groups: defaultdict[str, defaultdict[str, Counter[bool]]] = defaultdict(lambda: defaultdict(Counter))
+    for e, r in zip(trades, outcomes, strict=True):
+        if (value := label(e)) is not None and r != 0:
+            groups[value][e.side][r > 0] += 1
+    every = [count for sides in groups.values() for count in sides.values()]
+    n, won = sum(count.total() for count in every), sum(count[True] for count in every)
+    if n < MIN_TRADES or won in (0, n):
+        return None
+    most = PURE_SHARE * min(won, n - won) / n
+    found = []
+    for value, sides in groups.items():
+        size = sum(count.total() for count in sides.values())
+        errors = sum(min(count[True], count[False]) for count in sides.values())
+        found.append((errors / size, value, errors, size))
+    size = errors = 0
+    values: list[str] = []
+    # The values with the fewest errors together: each of them may be rare.
+    for _, value, own_errors, own_size in sorted(found):
+        size, errors = size + own_size, errors + own_errors
+        values.append(value)
+        if size < n and binomial_tail(size - errors, size, 1.0 - most) <= PURE_CHANCE:
+            return f"{name} {' or '.join(values)} at the entry and the side foretell {size - errors} of {size} outcomes"
+    return None
 
 
 def _foretelling_number(name: str, trades: Sequence[Episode], outcomes: Sequence[float]) -> str | None:

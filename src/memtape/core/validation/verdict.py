@@ -19,6 +19,7 @@ from memtape.core.validation.resampling import ALPHA, ClusteredMean, Floats, clu
 
 MIN_DECISIONS = 60
 MIN_WEEKS = 8
+MIN_TRADED = 10
 MIN_TRADED_SHARE = 0.05  # of the decisions, that have a size at all
 MIN_DEFLATED_SHARPE = 0.95
 MAX_OVERFITTING = 0.5
@@ -119,6 +120,11 @@ def judge(inputs: VerdictInputs) -> Verdict:
     return Verdict("cannot be told", (*basis, *upper), failed.found)
 
 
+def gives_sizes(traded: int, decisions: int) -> bool:
+    """Returns True if enough decisions got a size to say anything of an approach."""
+    return traded >= max(MIN_TRADED, MIN_TRADED_SHARE * decisions)
+
+
 def history_gates(inputs: VerdictInputs) -> list[VerdictGate]:
     """Returns the gates of the history itself: where one fails, it can tell nothing of any approach."""
     pair, weeks = inputs.comparison, inputs.comparison.by_week.clusters
@@ -141,7 +147,7 @@ def _basis_gates(inputs: VerdictInputs) -> list[VerdictGate]:
     pair = inputs.comparison
     return [
         *history_gates(inputs),
-        VerdictGate("memory gave sizes", inputs.traded >= max(10, MIN_TRADED_SHARE * pair.n),
+        VerdictGate("memory gave sizes", gives_sizes(inputs.traded, pair.n),
              f"memory gave {inputs.traded} of {pair.n} decisions a size"),
         VerdictGate("sizes vary", inputs.sizes_vary, "sizes vary" if inputs.sizes_vary else "every size is the same"),
         VerdictGate("sizes depend on outcomes", inputs.looks_at_outcomes,

@@ -31,7 +31,7 @@ from memtape.core.validation.foresight import calibration, recall_metrics
 from memtape.core.validation.judgement import SIZE_VARIANTS, judge_approach
 from memtape.core.validation.look_ahead import label_time_sign, look_ahead_signs
 from memtape.core.validation.many_trials import overfitting_of, weekly
-from memtape.core.validation.verdict import power_sentence
+from memtape.core.validation.verdict import gives_sizes, power_sentence
 from memtape.engine.view.situation import current_situation
 from memtape.errors import Invalid
 from memtape.lab.validate.history import HistorySource, ValidatedHistory, opened_history
@@ -49,6 +49,7 @@ from memtape.lab.validate.tables import (
 from memtape.lab.validate.walk import RECALL_VARIANTS, WalkTerms, run_unit
 from memtape.lab.validate.words import verdict_line
 
+CLAIMED = ("owm_literal", EVIDENCE)  # the approaches of which the five expectations are asked
 MIN_TRADES = 30  # of a history, before anything can be split
 TRAIN_SHARE = 0.7
 LABEL_CHECKS = 400  # trades whose labels are compared with bars
@@ -163,7 +164,9 @@ def study_decisions(
     overfit = _parameter_overfitting(runs, variants, decisions)
     redrawn_ = {name: redrawn(grid, daily_returns(grid, run), draws) for name, run in equal.items()}
     own = judged[EVIDENCE]
-    claims = answer_claims(redrawn_, grid, ("owm_literal", EVIDENCE), overfit, len(variants) + 1, own.verdict.void)
+    total, traded = len(decisions), {name: int((sizes[name] > 0).sum()) for name in CLAIMED}
+    untold = {name: f"it gave {n} of {total} decisions a size" for name, n in traded.items() if not gives_sizes(n, total)}
+    claims = answer_claims(redrawn_, grid, CLAIMED, overfit, len(variants) + 1, own.verdict.void, untold)
     result: dict[str, Any] = {
         "result_version": RESULT_VERSION,
         "memtape": version("memtape"),
