@@ -8,7 +8,9 @@ other one too, and the larger of the two counts.
   is subtracted from its trades, and that of the others from theirs. What is left of a day is luck, which could as well have had
   the other sign. The p-value is how often random signs, one per day, give a difference as large as the observed one. The signed
   outcomes are also shifted in a circle, so that the spread of all days counts and not only that of the few days with the label.
-  A label may vary within some days and still last for weeks, like a regime: that is why a rotation must confirm it.
+  A label may vary within some days and still last for weeks, like a regime: that is why a rotation must confirm it. Where the
+  group's outcomes vary far more than the others (a symbol that is traded in a larger size), the shifts would mix in the
+  calmer ones, so Student's t with the spread of the group itself must confirm it too.
 - A label that is constant within a day (weekday, the regime of a day) is judged by rotation. Days with the label are compared
   with other days, so a run of good days falls on few of them. The outcomes, day by day, are shifted in a circle against the
   labels, forwards and in reverse: runs stay whole, and so does what the trades of a day share. The p-value is how often a shift
@@ -50,7 +52,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import shake_256
 from operator import getitem, mul
@@ -75,6 +77,7 @@ ENOUGH_MATCHES = 10
 FLIPS_PER_BLOCK = 120
 DAYS_PER_BYTE = 8
 CONFIRMED_FROM = 0.05  # p-value of a test, from which on down the other one must confirm it
+FAR_MORE_VARIANCE = 2.0  # of a group against the others; 40 normal outcomes differ as much by luck in one of a thousand
 SCALE = 1_000_000  # the largest outcome as an integer: equal sums compare as equal
 
 
@@ -92,7 +95,10 @@ def flip_tests(values: Sequence[float], days: Sequence[Hashable], questions: Seq
     """Judges groups by sign flips of days. `days` has the trading day of each trade; trades are in the order of their entries."""
     by_day = sorted_days(days)
     found = _flip_p_values(values, days, questions)
-    tests = [GroupTest(p, _flip_interval(values, by_day, question)) for p, question in zip(found, questions, strict=True)]
+    tests = [
+        GroupTest(_with_own_spread(p, values, by_day, question), _flip_interval(values, by_day, question))
+        for p, question in zip(found, questions, strict=True)
+    ]
     return [_confirmed(test, values, days, question) for test, question in zip(tests, questions, strict=True)]
 
 
@@ -186,18 +192,38 @@ def _signs(seed: str, width: int, flips: int) -> Iterator[tuple[int, list[bytes]
         yield int.from_bytes(drawn[-8:], "little"), [drawn[width * at : width * (at + 1)] for at in range(count)]
 
 
+def _with_own_spread(p_value: float, values: Sequence[float], by_day: Sequence[Sequence[int]], question: GroupQuestion) -> float:
+    """Returns the p-value, not below that of Student's t over days if the group varies far more than the other trades."""
+    difference, rests = centred_outcomes(values, question)
+    group = set(question.inside)
+    inside, outside = len(group), len(question.known) - len(group)
+    if p_value > CONFIRMED_FROM or min(inside, outside) < 2:
+        return p_value
+    own = math.fsum(rests[i] ** 2 for i in group) / (inside - 1)
+    others = math.fsum(rest**2 for i, rest in rests.items() if i not in group) / (outside - 1)
+    days_inside = sum(not group.isdisjoint(day) for day in by_day)
+    error = _flip_error(rests, by_day, question)
+    if own <= FAR_MORE_VARIANCE * others or days_inside < 2 or error <= 0.0:
+        return p_value
+    tails = 2.0 if question.tail == "both" else 1.0
+    return max(p_value, _t_tail(_toward(difference, question.tail) / error, days_inside - 1) * tails)
+
+
 def _flip_interval(values: Sequence[float], by_day: Sequence[Sequence[int]], question: GroupQuestion) -> tuple[float, float]:
     difference, rests = centred_outcomes(values, question)
+    days = sum(any(i in rests for i in day) for day in by_day)
+    return _around(difference, _flip_error(rests, by_day, question), days - 1) if days > 1 else (difference, difference)
+
+
+def _flip_error(rests: Mapping[int, float], by_day: Sequence[Sequence[int]], question: GroupQuestion) -> float:
+    """Returns the error of the difference of the two means, from what is left of each day; 0 if there is only one."""
     inside, outside = len(question.inside), len(question.known) - len(question.inside)
     group = set(question.inside)
     parts = [
         math.fsum(rests[i] / inside if i in group else -rests[i] / outside for i in day if i in rests)
         for day in by_day if any(i in rests for i in day)
     ]  # fmt: skip
-    if len(parts) < 2:
-        return difference, difference
-    error = math.sqrt(len(parts) / (len(parts) - 1) * math.fsum(part * part for part in parts))
-    return _around(difference, error, len(parts) - 1)
+    return math.sqrt(len(parts) / (len(parts) - 1) * math.fsum(part * part for part in parts)) if len(parts) > 1 else 0.0
 
 
 # --- labels that are constant within a day -------------------------------------------------------------------------------
