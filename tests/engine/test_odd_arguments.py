@@ -11,6 +11,7 @@ import pytest
 import memtape
 from memtape.engine import AgentMemory
 from memtape.errors import MemtapeError
+from memtape.surfaces.registry import execute
 
 CALLS: dict[str, Callable[[AgentMemory, Any], object]] = {
     "plan": lambda agent, bad: agent.plans.create(bad),
@@ -44,3 +45,13 @@ def test_a_name_without_end_or_with_half_a_character_is_repeated_in_part() -> No
         with pytest.raises(MemtapeError) as half:
             memory.agent("gold").plans.confirm("\ud800")
         assert len(str(long.value)) < 400 and str(half.value).encode()
+
+
+def test_half_a_character_in_a_name_of_a_correction_is_refused() -> None:
+    with memtape.open(":memory:") as memory:
+        memory.create_skill("breakout")
+        memory.create_agent("gold", skill="breakout")
+        with pytest.raises(MemtapeError, match="half of a character"):
+            execute(memory, "amend_fill", {"fill_id": "x", "content": {"\ud800": 1}}, agent="gold")
+        with pytest.raises(MemtapeError, match=r"^query: is not text"):
+            memory.agent("gold").documents.search(7)  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ import memtape
 from memtape.core.observed import ClosedTrade
 from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.engine.proof.transfer import export_store, restore_store
+from memtape.surfaces.cli.restore import restore_from
 from tests.effort import SOAK
 from tests.faults.processes import fork
 from tests.tamper.house import furnish
@@ -166,3 +167,16 @@ def test_a_restore_to_a_server_killed_before_its_commit_leaves_an_empty_store(po
     with memtape.open(postgres_url) as memory:
         assert memory.agents() == [] and verify_store(memory).log_rows == 0
         assert restore_store(memory, source).ok and verify_store(memory).ok and memory.agents()
+
+
+def test_what_a_killed_restore_left_is_removed_by_the_next_one_and_a_running_one_is_left_alone(tmp_path: Path) -> None:
+    with furnish(memtape.open(str(tmp_path / "memory.db"))) as memory:
+        export_store(memory, source := tmp_path / "all.jsonl", "jsonl")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left = [tmp_path / f"new.db.restoring-{ended.pid}{end}" for end in ("", "-wal", "-shm")]
+    running = tmp_path / f"new.db.restoring-{os.getppid()}"
+    for file in (*left, running):
+        file.write_bytes(b"half of a store")
+    assert restore_from(source, str(tmp_path / "new.db"), None)["ok"]
+    assert not any(file.exists() for file in left) and running.exists()

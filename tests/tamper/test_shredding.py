@@ -14,6 +14,7 @@ from memtape.compose import open_database
 from memtape.core.codec import canonical_plain, chain_hash, digest
 from memtape.engine import Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store
+from memtape.engine.proof.projection_health import verification_problems
 from memtape.errors import PermissionDenied, StoreFailure
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.registry import find, perform
@@ -84,7 +85,12 @@ def test_the_record_of_migrations_is_verified_and_rebuild_restores_it(tmp_path) 
         with memtape.open(path) as memory:
             found = verify_store(memory)
             assert [p.table for p in found.problems] == ["migrations"], deed
+            assert verification_problems(memory)[0].endswith("Run: memtape migrate")
             rebuild_store(memory)
+            assert verify_store(memory).ok
+        forger.execute(deed)
+        assert open_database(path, migrating=True).migrate() == []
+        with memtape.open(path) as memory:
             assert verify_store(memory).ok
         assert forger.execute("SELECT number, name FROM migrations ORDER BY number").fetchall() == true
 

@@ -163,6 +163,9 @@ def _adapter(type_: Any) -> TypeAdapter[Any]:
     return TypeAdapter(type_)
 
 
+HALF_CHARACTER = "has half of a character, which is no text"
+
+
 def read(type_: type[T], data: object, at: str = "") -> T:
     """The data as a checked value of `type_`. Raises `Invalid`, which lists every wrong field, below `at` if it is given.
 
@@ -176,6 +179,9 @@ def read(type_: type[T], data: object, at: str = "") -> T:
         raise invalid_from(error, lambda: _adapter(type_).json_schema(), at) from None  # type: ignore[arg-type]
     except RecursionError:
         raise Invalid(at or "input", "is nested too deeply", "Give lists and objects with fewer levels") from None
+    except UnicodeEncodeError:
+        # In a name that the type does not know, pydantic meets it before it can refuse the name.
+        raise Invalid(at or "input", HALF_CHARACTER, "Leave it out") from None
 
 
 def require_storable(value: object, at: str) -> None:

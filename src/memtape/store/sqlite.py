@@ -282,6 +282,9 @@ class SqliteDatabase:
         start = self.schema()
         if 0 < start < (upto or LATEST):
             self._copy_aside(f"{self.path}.before-{start + 1}")
+        if start == LATEST and self.migrations() != {step.number: step.name for step in MIGRATIONS}:
+            # Its tables are those of this version: nothing can be applied again, and only the record is to be restored.
+            self.restore_migration_records()
         for step in MIGRATIONS:
             if step.number > (upto or LATEST):
                 break

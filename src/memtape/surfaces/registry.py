@@ -30,7 +30,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from memtape.core.near_names import meant
 from memtape.core.value_class import dataclass
-from memtape.core.values import invalid_from
+from memtape.core.values import HALF_CHARACTER, invalid_from
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.cli.layout import command_of
@@ -222,6 +222,8 @@ def perform(memory: Memory, known: Operation, data: object, caller: Caller) -> d
         ask = known.params.model_validate(data)
     except ValidationError as error:
         raise invalid_from(error, lambda: params_schema(known)) from None
+    except UnicodeEncodeError:
+        raise Invalid("input", HALF_CHARACTER, "Leave it out") from None
     caller.require_own_agent(getattr(ask, "agent", None))
     if caller.own_agent is not None:
         memory = memory.bound_to(caller.own_agent)

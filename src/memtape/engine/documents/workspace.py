@@ -122,6 +122,8 @@ class Documents:
     ) -> SearchResult:  # fmt: skip
         """What the documents have on a question, each with its path, lines and reason; the note says what may be missing."""
         resources, agent = self._scope.resources, self._scope.agent.id
+        # A zero separates words like a space; anything else that no text has is refused.
+        question = require_text("query", question.replace("\x00", " ") if isinstance(question, str) else question)
         chosen = slot or resources.slot
         if not resources.has_documents:
             known = any(self.folders(shared=shared) for shared in (False, True))

@@ -33,7 +33,9 @@ def verification_problems(memory: Memory) -> list[str]:
 
 def _fix(table: str) -> str:
     """What to do about a table that does not agree with the log. The log itself, and bars, follow from nothing else."""
-    if table in PROJECTIONS or table == "migrations":
+    if table == "migrations":
+        return "Run: memtape migrate"
+    if table in PROJECTIONS:
         return "Run: memtape rebuild"
     return "The record itself was altered: restore a backup"
 

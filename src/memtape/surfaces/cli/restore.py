@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from memtape.errors import Conflict, Invalid, Tampered
 from memtape.store.private_files import make_private_file, make_private_folder
 
 SQLITE_HEADER = b"SQLite format 3\x00"
+RESTORING = ".restoring-"  # stands between the name of a store and the id of the process that makes it
 
 
 def restore_from(path: Path, db: str | None, owner: str | None) -> dict[str, Any]:
@@ -37,7 +39,8 @@ def restore_from(path: Path, db: str | None, owner: str | None) -> dict[str, Any
 def _beside(target: Path) -> Iterator[Path]:
     """A name beside the store under which it is made; once it is whole, it gets the store's own name. Else nothing stays."""
     make_private_folder(target.parent)
-    new = target.with_name(f"{target.name}.restoring-{os.getpid()}")
+    _remove_leftovers(target)
+    new = target.with_name(f"{target.name}{RESTORING}{os.getpid()}")
     try:
         yield new
         # A link takes no name that exists, and the name appears with the whole file behind it.
@@ -50,6 +53,26 @@ def _beside(target: Path) -> Iterator[Path]:
         for left in (*target.parent.glob(f"{new.name}*"), new.with_suffix(".docs.db")):
             if left.is_file():
                 left.unlink()
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Removes what restores of this store left that were killed: copies of all its data under names that nobody looks at."""
+    for left in target.parent.glob(f"{target.name}{RESTORING}*"):
+        pid = re.match(r"\d+", left.name.removeprefix(f"{target.name}{RESTORING}"))
+        if pid is not None and left.is_file() and not _is_running(int(pid[0])):
+            left.unlink()
+
+
+def _is_running(pid: int) -> bool:
+    if os.name != "posix":
+        return True  # signal 0 asks only here
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _copied(path: Path, db: str | None, owner: str | None) -> dict[str, Any]:
