@@ -264,10 +264,14 @@ def _name_query(name: Name) -> str:
 
     >>> from memtape.documents.names import find_names
     >>> [_name_query(name) for text in ("L47", "Rule 16", "RISK-NOTES.md") for name in find_names(text)]
-    ['"l47" OR "l 47"', '"rule 16" OR ("rule" "16")', '"risk notes md" OR "risk notes"']
+    ['"l47" OR "l 47"', '"rule 16" OR ((head : "rule") AND "16")', '"risk notes md" OR (head : "risk notes")']
     """
-    # A file is also found by its name without the ending, as the index has it.
-    phrases = (name.text, name.text.rpartition(".")[0]) if name.is_file else name.spellings
-    parts = dict.fromkeys(f'"{words}"' for part in phrases if (words := " ".join(split_words(part))))
-    item = ['("{}" "{}")'.format(*name.list_item)] if name.list_item else []
-    return " OR ".join([*parts, *item])
+    parts = dict.fromkeys(f'"{words}"' for part in name.spellings if (words := " ".join(split_words(part))))
+    # A common word is asked for only where it counts: too many passages could have it for all to be looked at. A file is also
+    # found by its name without the ending, as the index has it in its head; what is a list of rules says so there too.
+    more: list[str] = []
+    if name.is_file and (stem := " ".join(split_words(name.text.rpartition(".")[0]))):
+        more.append(f'(head : "{stem}")')
+    if name.list_item:
+        more.append('((head : "{}") AND "{}")'.format(*name.list_item))
+    return " OR ".join([*parts, *more])
