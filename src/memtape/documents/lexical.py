@@ -23,7 +23,7 @@ from memtape.documents.names import Name
 from memtape.documents.question import ParsedQuestion, WordCounts, any_word_query, choose_words, split_words
 
 RESCORED = 60  # passages of each table that are scored again, and those that FTS5 ranks the same as the last of them
-DOCUMENT_WEIGHT = 0.2  # of BM25 of the document around a passage, compared with the passage
+DOCUMENT_WEIGHT = 0.05  # of BM25 of the document around a passage, compared with the passage
 MAX_NAMED = 200  # passages with a name that are looked at
 MAX_WORDS_BESIDE = 8  # a longer question describes something: a name in it is asked for only if hardly any passage has it
 MAX_WORDS_BESIDE_DOUBTFUL = 3  # with more words beside it, what may be mere emphasis is no name
