@@ -286,6 +286,24 @@ def test_a_name_in_a_page_long_description_does_not_move_a_passing_mention_to_th
     assert paths(index, "earnings gap reaction of TSLA")[0] == "passing.md"
 
 
+def test_a_file_and_a_rule_that_are_named_are_found_among_hundreds_of_notes_with_the_same_words(index):
+    day = "The lesson of the day: rule broken at {}:16, 16 trades, a lesson on the spread. "
+    put(index, {
+        "memory/LESSONS.md": "# Lessons\n\n- L1: wait." + " filler" * 90, "RULES.md": "# Rules\n\n15. No news.\n16. Half size." + " filler" * 90,
+        **{f"journal/{n}.md": day.format(n) for n in range(300)},
+    })  # fmt: skip
+    assert paths(index, "what does LESSONS.md say of the lesson on the spread")[0] == "memory/LESSONS.md"
+    assert paths(index, "which lesson of the day broke rule 16")[0] == "RULES.md"
+
+
+def test_a_dollar_says_that_capitals_are_a_ticker(index):
+    put(
+        index,
+        {"errand.md": "I went to the shop; the shop was closed, shop shop.", "ticker.md": "We bought SHOP at 61 after the gap."},
+    )
+    assert paths(index, "$SHOP")[0] == "ticker.md"
+
+
 @pytest.mark.parametrize("question", [
     "the broker is REQUIRED to confirm every amended stop order", "parse the XML answer of the broker to an amended stop order",
     "confirm an amended stop order: returns ``None`` or ``True`` of the broker",

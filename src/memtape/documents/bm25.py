@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import apsw
 
 K1, B = 1.2, 0.75
-NEARNESS_WEIGHT = 0.4  # of a pair of words compared with a word
+NEARNESS_WEIGHT = 0.2  # of a pair of words compared with a word
 WINDOW = 5  # words farther apart than this are not near
 
 

@@ -23,12 +23,12 @@ from memtape.documents.names import Name
 from memtape.documents.question import ParsedQuestion, WordCounts, any_word_query, choose_words, split_words
 
 RESCORED = 60  # passages of each table that are scored again, and those that FTS5 ranks the same as the last of them
-DOCUMENT_WEIGHT = 0.2  # of BM25 of the document around a passage, compared with the passage
+DOCUMENT_WEIGHT = 0.05  # of BM25 of the document around a passage, compared with the passage
 MAX_NAMED = 200  # passages with a name that are looked at
 MAX_WORDS_BESIDE = 8  # a longer question describes something: a name in it is asked for only if hardly any passage has it
 MAX_WORDS_BESIDE_DOUBTFUL = 3  # with more words beside it, what may be mere emphasis is no name
-MAX_RARE = 3  # so many passages have it then
-MAX_WORDS_OF_QUESTION = 16  # of what is longer, the names count like its other words
+MAX_RARE = 1  # so many passages have it then
+MAX_WORDS_OF_QUESTION = 12  # of what is longer, the names count like its other words
 MAX_DEFINITIONS = 2  # passages that say what a thing is
 MAX_NAMES = 4  # a question with more names describes something and does not ask for one of them
 SYNONYM_WEIGHT = 0.3  # of a word that the question does not have, compared with one that it has
@@ -264,10 +264,14 @@ def _name_query(name: Name) -> str:
 
     >>> from memtape.documents.names import find_names
     >>> [_name_query(name) for text in ("L47", "Rule 16", "RISK-NOTES.md") for name in find_names(text)]
-    ['"l47" OR "l 47"', '"rule 16" OR ("rule" "16")', '"risk notes md" OR "risk notes"']
+    ['"l47" OR "l 47"', '"rule 16" OR ((head : "rule") AND "16")', '"risk notes md" OR (head : "risk notes")']
     """
-    # A file is also found by its name without the ending, as the index has it.
-    phrases = (name.text, name.text.rpartition(".")[0]) if name.is_file else name.spellings
-    parts = dict.fromkeys(f'"{words}"' for part in phrases if (words := " ".join(split_words(part))))
-    item = ['("{}" "{}")'.format(*name.list_item)] if name.list_item else []
-    return " OR ".join([*parts, *item])
+    parts = dict.fromkeys(f'"{words}"' for part in name.spellings if (words := " ".join(split_words(part))))
+    # A common word is asked for only where it counts: too many passages could have it for all to be looked at. A file is also
+    # found by its name without the ending, as the index has it in its head; what is a list of rules says so there too.
+    more: list[str] = []
+    if name.is_file and (stem := " ".join(split_words(name.text.rpartition(".")[0]))):
+        more.append(f'(head : "{stem}")')
+    if name.list_item:
+        more.append('((head : "{}") AND "{}")'.format(*name.list_item))
+    return " OR ".join([*parts, *more])

@@ -146,7 +146,13 @@ def find_names(question: str) -> tuple[Name, ...]:
 
 
 def _is_shouted(word: str) -> bool:
-    return word.isalpha() and word.isupper()
+    """Returns True for a word in capitals, also if a dollar marks it as a ticker.
+
+    >>> [_is_shouted(word) for word in ("SHOP", "$SHOP", "$shop", "R-17")]
+    [True, True, False, False]
+    """
+    bare = word.removeprefix("$")
+    return bare.isalpha() and bare.isupper()
 
 
 def _may_be_ticker(word: str) -> bool:
@@ -155,7 +161,7 @@ def _may_be_ticker(word: str) -> bool:
     >>> [_may_be_ticker(word) for word in ("PLTR", "XAUUSD", "DOGEUSDT", "DEPRECATED")]
     [True, True, True, False]
     """
-    return len(word) <= MAX_TICKER_LETTERS or _QUOTED_IN.fullmatch(word) is not None
+    return word.startswith("$") or len(word) <= MAX_TICKER_LETTERS or _QUOTED_IN.fullmatch(word) is not None
 
 
 def is_name(word: str) -> bool:

@@ -40,8 +40,8 @@ STOP_WORDS = frozenset(re.findall(r"\w+", """
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9d"
 _WORD = re.compile(r"[^\W_]+")
 _RUN = re.compile(f"[{CJK}\U00020000-\U0002fa1f]+")
-# "Why did we stop using X" is often recorded as "dropped X" or "disabled X".
-END_WORDS = ("drop", "disable")
+# "Why did we stop using X" is often recorded as "dropped X", "disabled X" or "X was retired".
+END_WORDS = ("drop", "disable", "retire", "abandon", "remove")
 _ENDED_USE = re.compile(r"\b(?:stop(?:ped)?|quit|ceased?|g[ai]ve up)\s+(?:using|running|doing|trading)\b", re.IGNORECASE)
 # A note that answers "why" often says so in these words.
 REASON_WORDS = ("because", "reason")
@@ -87,8 +87,10 @@ def parse_question(question: str) -> ParsedQuestion:
     """Splits a question into words and names. Stop words count only if there are no others.
 
     >>> asked = parse_question("Why did we stop using the trend filter?")
-    >>> [word for word, _ in asked.words], asked.synonyms, asked.neighbours[-1]
-    (['stop', 'using', 'trend', 'filter'], ('drop', 'disable', 'because', 'reason'), ('trend', 'filter'))
+    >>> [word for word, _ in asked.words], asked.neighbours[-1]
+    (['stop', 'using', 'trend', 'filter'], ('trend', 'filter'))
+    >>> asked.synonyms
+    ('drop', 'disable', 'retire', 'abandon', 'remove', 'because', 'reason')
     """
     question = question.replace("\x00", " ")
     all_words = list(split_words(question))
