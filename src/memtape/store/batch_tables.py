@@ -263,9 +263,13 @@ class BatchTables(Tables):
         """Items of one kind."""
         if self._has_none(kind):
             return []
-        added = [self._added.get((kind, key)) for key in which["keys"]] if which.keys() == {"keys"} else [None]
-        if known is not EVERYTHING or None in added:
+        if known is not EVERYTHING or which.keys() != {"keys"}:
             return super().items(kind, known, **which)
+        names = self._names or {}
+        keys = [key for key in which["keys"] if names.get((kind, key), 0) is not None]
+        added = [self._added.get((kind, key)) for key in keys]
+        if None in added:
+            return super().items(kind, known, keys=keys)
         return sorted(map(added_item, filter(None, added)), key=lambda item: (item.at, item.seq, item.key))
 
     def fills_naming(self, names: Sequence[str], upto: int) -> dict[Position, datetime]:
