@@ -10,7 +10,7 @@ import pytest
 
 import memtape
 from memtape.core.decisions.runs import RunEnd
-from memtape.core.observed import Decision
+from memtape.core.observed import Decision, Tick
 from memtape.core.values import read
 from memtape.engine import Memory
 from memtape.engine.proof.audit import verify_store
@@ -211,3 +211,28 @@ def test_a_model_adds_no_order_to_a_decision_of_the_owner(memory: Memory) -> Non
     fill(memory, "f1", "buy", "100", order_id="o1")
     fill(memory, "f2", "sell", "98")
     assert [trade.get("pnl_r") for trade in ask(memory, OWNER, "get_trades")["trades"]] == [None]
+
+
+@pytest.mark.parametrize("order", ["o1", "50%_\"!'\\ é"])
+def test_fills_that_name_an_unknown_decision_and_an_order_take_the_stop_of_the_order_when_it_comes(memory: Memory, order: str) -> None:
+    fill(memory, "f1", "buy", "100", decision="unknown", order_id=order)
+    fill(memory, "f2", "sell", "98")
+    with pytest.raises(MemtapeError, match=r"a fill of .* names it already"):
+        ask(memory, MODEL, "record_decision", id="d9", **{**OWNERS_DECISION, "stop": 1, "order_ids": [order]})
+    ask(memory, OWNER, "record_decision", id="d1", **{**OWNERS_DECISION, "order_ids": [order]})
+    assert [trade["pnl_r"] for trade in ask(memory, OWNER, "get_trades")["trades"]] == ["-1"]
+    assert verify_store(memory).ok
+
+
+def test_in_a_batch_of_ticks_too_an_order_explains_fills_that_name_an_unknown_decision(memory: Memory) -> None:
+    agent = memory.agent("gold")
+    named = {"decision": "unknown", "order_id": "o1"}
+    fills = [{"id": "f1", "side": "buy", "px": "100", **named}, {"id": "f2", "side": "sell", "px": "98"}]
+    parts = [
+        {"fills": [{"t": NOW.isoformat(), "symbol": "BTC", "qty": "1", **each} for each in fills]},
+        {"decision": [{**OWNERS_DECISION, "id": "d1"}]},
+    ]
+    at = [(NOW + timedelta(seconds=n)).isoformat() for n in range(2)]
+    agent.observe_ticks([read(Tick, {"id": f"t{n}", "t": at[n], **part}) for n, part in enumerate(parts)])
+    assert [trade["pnl_r"] for trade in ask(memory, OWNER, "get_trades")["trades"]] == ["-1"]
+    assert verify_store(memory).ok
