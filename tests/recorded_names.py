@@ -6,12 +6,17 @@ from typing import Any
 
 
 def by_todays_names(answer: Any) -> Any:
-    """An answer of 0.1 with the names of today: a segment called "leash" is "limits", a lesson that was "told" is "shown"."""
+    """An answer of 0.1 with the names of today: a segment called "leash" is "limits", a lesson that was "told" is "shown".
+
+    A mean that rounds to zero has no sign any more.
+    """
     if isinstance(answer, list):
         return [by_todays_names(each) for each in answer]
     if not isinstance(answer, dict):
         return answer
     renamed = {"name": {"leash": "limits"}, "segment": {"leash": "limits"}, "status": {"told": "shown"}}
+    if isinstance(answer.get("sentence"), str):
+        answer = {**answer, "sentence": answer["sentence"].replace("(-0.00R on average)", "(0.00R on average)")}
     return {
         key: renamed[key].get(value, value) if key in renamed and isinstance(value, str) else by_todays_names(value)
         for key, value in answer.items()
