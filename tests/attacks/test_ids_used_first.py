@@ -236,3 +236,13 @@ def test_in_a_batch_of_ticks_too_an_order_explains_fills_that_name_an_unknown_de
     agent.observe_ticks([read(Tick, {"id": f"t{n}", "t": at[n], **part}) for n, part in enumerate(parts)])
     assert [trade["pnl_r"] for trade in ask(memory, OWNER, "get_trades")["trades"]] == ["-1"]
     assert verify_store(memory).ok
+
+
+def test_a_trade_that_came_whole_is_that_of_the_owners_decision_and_not_of_the_model_that_named_it_first(memory: Memory) -> None:
+    ask(memory, MODEL, "record_decision", id="d9", **{**OWNERS_DECISION, "order_ids": ["t1"], "reason": "the model's"})
+    ask(memory, OWNER, "record_decision", id="d1", **{**OWNERS_DECISION, "order_ids": ["t1"]})
+    ask(memory, OWNER, "observe_trade", trade_id="t1", symbol="BTC", side="long", entry_price="100", exit_price="98", qty="1",
+        stop="98", entry_at=ENTRY, exit_at=EXIT)  # fmt: skip
+    results = {one.decision: one.r for one in memory.agent("gold").outcomes.list()}
+    assert (results["d1@owner"], results.get("d9")) == (-1, None)
+    assert [one.r for one in memory.agent("gold").outcomes.list(["d9"])] == [None]
