@@ -366,7 +366,7 @@ class DocumentIndex:
                 return
             for table in ("vocabulary", "words", "whole"):
                 connection.execute(f"DROP TABLE {table}_{scope}")
-            for table in ("documents", "chunks", "problems", "unread", "left_out", "models", "sources"):
+            for table in ("documents", "parts", "chunks", "problems", "unread", "left_out", "models", "sources"):
                 connection.execute(f"DELETE FROM {table} WHERE scope = ?", (scope,))
             connection.execute("DELETE FROM scopes WHERE id = ?", (scope,))
             connection.execute("DELETE FROM vectors WHERE hash NOT IN (SELECT hash FROM chunks)")
