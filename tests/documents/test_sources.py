@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from pathlib import PurePosixPath
 
 import pytest
@@ -23,7 +24,7 @@ from memtape.documents.sources import (
     walk,
     walked_folders,
 )
-from memtape.documents.text_files import NO_TRANSCRIPT, decode_text, document_text, read_document_file, read_text_file
+from memtape.documents.text_files import NO_TRANSCRIPT, NOT_TEXT, decode_text, document_text, read_document_file, read_text_file
 from memtape.errors import Invalid
 from tests.documents.desk import NOON, sync, write
 
@@ -114,6 +115,18 @@ def test_a_note_in_an_encoding_that_it_does_not_state_is_read(tmp_path, encoding
     (tmp_path / "a.md").write_bytes(text.encode(encoding))
     (seen,) = walk(DocumentFolder(tmp_path))
     assert read_text_file(seen) == text
+
+
+def test_a_picture_that_is_named_like_a_note_is_no_text_even_if_it_has_no_byte_of_zero(tmp_path):
+    noise = random.Random(4)
+    for size in (100, 300, 1_000):
+        (tmp_path / "chart.md").write_bytes(bytes(noise.randrange(1, 256) for _ in range(size)))
+        (seen,) = walk(DocumentFolder(tmp_path))
+        assert read_text_file(seen) == SkippedFile("chart.md", NOT_TEXT)
+    # A log with colours is text.
+    (tmp_path / "chart.md").write_bytes(b"\x1b[32mINFO\x1b[0m filled\n" * 9)
+    (seen,) = walk(DocumentFolder(tmp_path))
+    assert "filled" in read_text_file(seen)
 
 
 def test_a_log_larger_than_one_read_is_indexed_in_parts_with_its_own_line_numbers(tmp_path, monkeypatch):
