@@ -187,6 +187,20 @@ def test_of_a_large_log_only_the_parts_that_changed_are_indexed_again(tmp_path, 
     index.close(), fresh.close()
 
 
+def test_a_line_longer_than_one_read_can_be_cited(tmp_path, monkeypatch):
+    for module in (sources, text_files):
+        monkeypatch.setattr(module, "MAX_FILE_BYTES", 4_000)
+    monkeypatch.setattr(text_files, "PART_CHARACTERS", 1_000)
+    long = "; ".join(f"filled order {n}" for n in range(900))
+    root = write(tmp_path / "work", {"logs/bot.log": f"started\n{long}; ERR-4031\nstopped\n"})
+    index = DocumentIndex(":memory:")
+    sync(index, root)
+    (hit, *_) = search_index(index, "ERR-4031", owner="ann", agent="gold").hits
+    text = read_document_file(root / "logs/bot.log", "logs/bot.log")
+    assert cite(hit.path, text, hit.start_line, hit.end_line).content_hash == hit.content_hash
+    index.close()
+
+
 def test_a_conversation_is_recognised_wherever_it_lies_and_other_records_are_only_counted(tmp_path):
     claude = {"type": "user", "sessionId": "s1", "message": {"role": "user", "content": "gold: was the stop moved?"}}
     openai = {"messages": [{"role": "system", "content": "You trade gold."}, {"role": "assistant", "content": "hold"}]}
