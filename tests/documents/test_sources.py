@@ -182,6 +182,8 @@ def test_of_a_large_log_only_the_parts_that_changed_are_indexed_again(tmp_path, 
         old, new = (search_index(each, question, owner="ann", agent="gold", limit=30).hits for each in (index, fresh))
         assert old == new
     assert done.chunks == sync(fresh, root).chunks
+    cut.clear()
+    assert sync(index, root, rebuild=True).chunks == done.chunks and "".join(cut) == text
     index.forget("ann", "gold")
     assert not [table for table in ("parts", "chunks", "documents") if index.cache.connection.execute(f"SELECT * FROM {table}").fetchall()]
     index.close(), fresh.close()

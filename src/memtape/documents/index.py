@@ -218,7 +218,7 @@ class DocumentIndex:
         with self.cache.writing():
             if self._revision(owner, agent) != state.revision:
                 return None
-            writer = IndexWriter(self.cache, owner, agent)
+            writer = IndexWriter(self.cache, owner, agent, rebuild=rebuild)
             gone = self._paths(writer.scope, only_prefix) - entries.keys()
             documents = self._reporting(staged.documents(changed, indexed), len(changed))
             counts = writer.apply(documents, certainly_gone(gone, problems))

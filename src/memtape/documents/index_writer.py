@@ -82,11 +82,11 @@ def _placed(document: Document) -> Iterator[tuple[str, tuple[int, int]]]:
 class IndexWriter:
     """Writes to one scope. Create it inside a write transaction and use it only there."""
 
-    def __init__(self, cache: DocumentCache, owner: str, agent: str) -> None:
+    def __init__(self, cache: DocumentCache, owner: str, agent: str, *, rebuild: bool = False) -> None:
         scope = cache.scope(owner, agent, make=True)
         assert scope is not None
         self.scope = scope
-        self._cache, self._connection = cache, cache.connection
+        self._cache, self._connection, self._rebuild = cache, cache.connection, rebuild
 
     def apply(self, staged: Iterable[StagedDocument], gone: set[str]) -> WriteCounts:
         """Removes documents, then indexes others. Of a document whose text is unchanged only the look of its file is stored."""
@@ -138,9 +138,9 @@ class IndexWriter:
     def _continue(self, document: Document) -> set[str] | None:
         """Indexes a large document from its first changed part on, as a log grows. Returns the hashes of the removed passages.
 
-        Returns None if it was not indexed in parts, or with another type or tier.
+        Returns None if it was not indexed in parts, or with another type or tier, or if all is to be indexed again.
         """
-        if document.parts is None or document.entry is None:
+        if document.parts is None or document.entry is None or self._rebuild:
             return None
         sql = "SELECT id FROM documents WHERE scope = ? AND path = ? AND given = ?"
         rows = self._connection.execute(sql, (self.scope, document.path, type_and_tier(document))).fetchall()
