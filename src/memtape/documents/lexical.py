@@ -16,8 +16,9 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from memtape.documents.bm25 import term_weight
+from memtape.documents.bm25 import K1, term_weight
 from memtape.documents.cache import DocumentCache
+from memtape.documents.endings import says_that_it_ended
 from memtape.documents.filters import EVERYTHING, DocumentFilter
 from memtape.documents.names import Name
 from memtape.documents.question import ParsedQuestion, WordCounts, any_word_query, choose_words, split_words
@@ -130,7 +131,32 @@ def _scores(
     documents = _weighed(cache, wholes, query, (_joint_size(cache, wholes)[1], json.dumps(weights), "[]"))
     document_of = {chunk: document for each in around.values() for chunk, document in each.items()}
     # A passage that is its whole document counts for both.
-    return {chunk: score + DOCUMENT_WEIGHT * documents.get(document_of.get(chunk, 0), score) for chunk, score in passages.items()}
+    scores = {
+        chunk: score + DOCUMENT_WEIGHT * documents.get(document_of.get(chunk, 0), score) for chunk, score in passages.items()
+    }
+    # However often a passage has the words of the subject, one that says that it was given up comes first.
+    most = (K1 + 1) * sum(weight for (word, share), weight in zip(terms, weights, strict=True) if share == 1.0)
+    for chunk, share in _saying_that_it_ended(cache, question, passages).items():
+        scores[chunk] += most * share
+    return scores
+
+
+def _saying_that_it_ended(cache: DocumentCache, question: ParsedQuestion, chunks: Collection[int]) -> dict[int, float]:
+    """Returns the passages that say that what the question asks about was given up, each with the share of it that they name."""
+    subject = {cache.stem(word) for word in question.ended}
+    if not subject:
+        return {}
+
+    def stems(text: str) -> set[str]:
+        return {cache.stem(word) for word in split_words(text)}
+
+    sql = (
+        "SELECT c.id, d.path, c.headings, c.text FROM chunks c CROSS JOIN documents d ON d.id = c.document "
+        "WHERE c.id IN (SELECT value FROM json_each(?))"
+    )
+    rows: Rows = cache.connection.execute(sql, (str(list(chunks)),)).fetchall()
+    shares = {chunk: says_that_it_ended(text, f"{path} {headings}", subject, stems) for chunk, path, headings, text in rows}
+    return {chunk: share for chunk, share in shares.items() if share}
 
 
 def _weighed(

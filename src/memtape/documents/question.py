@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 from memtape.core.value_class import dataclass
+from memtape.documents.endings import ended_subject
 from memtape.documents.names import Name, find_names
 
 MAX_WORDS = 24  # of a question, that are searched for
@@ -68,6 +69,7 @@ class ParsedQuestion:
     synonyms: tuple[str, ...] = ()  # that count for less than the words
     asides: frozenset[str] = frozenset()  # of the words, those that say what happened to the subject: they count for less too
     neighbours: tuple[tuple[str, str], ...] = ()  # words that follow each other
+    ended: tuple[str, ...] = ()  # the words of what the question says was given up
 
     @property
     def is_empty(self) -> bool:
@@ -97,14 +99,15 @@ def parse_question(question: str) -> ParsedQuestion:
     words = [word for word in all_words if word not in STOP_WORDS] or all_words
     neighbours = tuple(dict.fromkeys((one, other) for one, other in pairwise(words) if one != other))
     words += [year for word in words for year in _YEAR.findall(word) if _YEAR.fullmatch(word)]
+    subject = tuple(dict.fromkeys(word for word in split_words(ended_subject(question)) if word not in STOP_WORDS))
     ended = frozenset(word for phrase in _ENDED_USE.findall(question) for word in split_words(phrase))
-    added = [*(END_WORDS if ended else ()), *(REASON_WORDS if _WHY.match(question) else ())]
+    added = [*(END_WORDS if ended or subject else ()), *(REASON_WORDS if _WHY.match(question) else ())]
     added += [form for word in words for form in _OTHER_FORMS.get(_base_form(word), ())]
     synonyms = tuple(dict.fromkeys(word for word in added if word not in words))
     # Unless they are all that is asked about: "what did we stop doing?"
     asides = ended if not ended.issuperset(words) else frozenset[str]()
     counts = tuple((word, min(count, MAX_REPEATS)) for word, count in Counter(words).items())
-    return ParsedQuestion(counts, find_names(question), synonyms, asides, neighbours)
+    return ParsedQuestion(counts, find_names(question), synonyms, asides, neighbours, subject)
 
 
 def _base_form(word: str) -> str:
