@@ -113,8 +113,12 @@ def _scores(
     """Returns the scores of the wanted passages of each scope, with the counts of all of these scopes together."""
     tables = {f"words_{scope}": chunks for scope, chunks in wanted.items()}
     row_count, average_length = _joint_size(cache, tables)
+    rarity = [term_weight(row_count, sum(_count(cache, table, f'"{word}"') for table in tables)) for word, _ in terms]
+    # A rare word that the question does not have counts no more than the most common one that it has.
+    least = min((each for (_, share), each in zip(terms, rarity, strict=True) if share == 1.0), default=0.0)
     weights = [
-        share * term_weight(row_count, sum(_count(cache, table, f'"{word}"') for table in tables)) for word, share in terms
+        share * (min(each, least) if word in question.synonyms else each)
+        for (word, share), each in zip(terms, rarity, strict=True)
     ]
     positions = {word: at for at, (word, _) in enumerate(terms)}
     by_stem = {cache.stem(word): at for word, at in positions.items()}
