@@ -367,6 +367,7 @@ def test_why_a_strategy_was_given_up_is_answered_by_the_note_that_says_so(index,
     put(index, {
         "answer.md": answer, "use.md": "We use the grid bot on BTC. Using the grid again next week: why did we stop at all?",
         "order.md": "Stop using stops on the grid. We did use the grid with stops.", "plan.md": "The grid works. Use the grid, keep using the grid.",
+        "ladder.md": "The ladder was dropped, the grid kept. Why drop the grid?",
         "kept.md": "The grid was not dropped. Nobody stopped using the grid? We never retired the grid.", "tight.md": "The grid was stopped out at 3 %.",
         **{f"{n}.md": f"Day {n}: the stop was moved, using the old level. The ladder was dropped." for n in range(20)},
     })  # fmt: skip

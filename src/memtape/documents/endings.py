@@ -18,15 +18,17 @@ import re
 from collections.abc import Callable, Iterator, Set
 
 MIN_SHARE = 0.5  # of the words of the subject that a passage must have
+ELSEWHERE = 0.5  # of a word of the subject that stands in another part of the sentence than the ending, or above it
 AT_THE_START = 3  # so many words into a sentence, an ending is about what the heading names
 _VERBS = "stop|drop|retire|abandon|remove|disable|discontinue|scrap|quit|cease|give up|get rid of|switch off|turn off|leave"
 _PAST = "dropped|retired|abandoned|removed|disabled|discontinued|scrapped|switched off|turned off|given up|stopped"
 _DOING = "using|running|doing|trading|selling|buying|writing|taking|holding"
 _WHAT = rf"(?! out\b)(?: (?:{_DOING}))?\b(.*)"
+_WHO = "(?:we|you|i|they|(?:the|our) (?:desk|team|bot|agent|fund|owner|trader|book))"
 _USE = "use|run|do|trade|sell|buy"
 _ASKED = (
-    re.compile(rf"\b(?:did|do|have|had) (?:we|you|i|they)(?: \w+ly)? (?:{_VERBS}){_WHAT}", re.IGNORECASE),
-    re.compile(rf"\b(?:we|you|i|they) (?:have |had )?(?:{_PAST}){_WHAT}", re.IGNORECASE),
+    re.compile(rf"\b(?:did|do|have|had) {_WHO}(?: \w+ly)? (?:{_VERBS}){_WHAT}", re.IGNORECASE),
+    re.compile(rf"\b{_WHO} (?:have |had )?(?:{_PAST}){_WHAT}", re.IGNORECASE),
     re.compile(rf"\b(?:made|make|makes|let) (?:us|you|them|me) (?:{_VERBS}){_WHAT}", re.IGNORECASE),
     re.compile(rf"\b(?:was|were|is|are|been) (.*?)(?:{_PAST})(?! out\b)", re.IGNORECASE),
     re.compile(rf"\b(?:don't|do not|didn't|not) (?:\w+ )?(?:{_USE}) (.*?)(?:any ?more|any longer)\b", re.IGNORECASE),
@@ -40,8 +42,8 @@ _CLAUSE_END = re.compile(
 _ENDING = re.compile(
     r"\b(?:dropped|retired|abandoned|removed|disabled|discontinued|scrapped|ceased|"
     r"(?:switched|turned|switch|turn)(?: (?:it|this|them))? off|"
-    r"(?:gave|given|give) up|got rid of|no longer|not\b.{0,80}\bany ?more|not\b.{0,80}\bany longer|"
-    r"do(?:es)?n't\b.{0,80}\bany ?more|off since|(?:is|are|was|were) off|left|leave)\b",
+    r"(?:gave|given|give) up|got rid of|no longer|(?:not|\w+n't)\b.{0,80}\bany(?: ?more| longer)|"
+    r"off since|(?:is|are|was|were) off|(?:we|i|they) (?:left|leave))\b",
     re.IGNORECASE,
 )
 _STOPPED = re.compile(
@@ -52,6 +54,7 @@ _WE = re.compile(r"\b(?:we|i|you|they)(?: \w+)?\s*$", re.IGNORECASE)
 _IT = re.compile(r"\s+(?:it|this|that|them|these)\b", re.IGNORECASE)
 _BLOCK = re.compile(r"\n(?:[ \t]*\n|(?=[ \t]*(?:[-*+>|#]|\d+[.)]\s)))")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
+_COMMA = re.compile(r",\s|;|\s(?:-|–|—)\s|\b(?:but|while|and we|and the)\b", re.IGNORECASE)
 _HEADING = re.compile(r"[ \t]*#{1,6}[ \t]+")
 
 
@@ -83,8 +86,11 @@ def says_that_it_ended(text: str, around: str, subject: Set[str], words_of: Call
             continue
         words = words_of(sentence)
         above = words_of(f"{around} {heading}") - words
-        from_above = 1.0 if any(_is_of_the_heading(sentence, each) for each in endings) else 0.5
-        best = max(best, (len(subject & words) + from_above * len(subject & above)) / len(subject))
+        for each in endings:
+            near = words_of(_clause(sentence, each))
+            from_above = 1.0 if _is_of_the_heading(sentence, each) else ELSEWHERE
+            told = len(subject & near) + ELSEWHERE * len(subject & words - near) + from_above * len(subject & above)
+            best = max(best, told / len(subject))
     return best if best >= MIN_SHARE else 0.0
 
 
@@ -94,10 +100,22 @@ def _endings(sentence: str, subject: Set[str], words_of: Callable[[str], Set[str
     return [each for each in found if not _NOT.search(sentence[: each.start()])]
 
 
+def _clause(sentence: str, ending: re.Match[str]) -> str:
+    """Returns the part of a sentence around an ending.
+
+    >>> sentence = "The ladder was dropped, the grid kept."
+    >>> _clause(sentence, re.search("dropped", sentence))
+    'The ladder was dropped'
+    """
+    start = max((each.end() for each in _COMMA.finditer(sentence, 0, ending.start())), default=0)
+    end = _COMMA.search(sentence, ending.end())
+    return sentence[start : end.start() if end else len(sentence)]
+
+
 def _is_of_the_heading(sentence: str, ending: re.Match[str]) -> bool:
     """Returns True if a sentence begins with an ending and does not name what ended."""
     before, behind = sentence[: ending.start()], sentence[ending.end() :]
-    names_another = _WE.search(before) is not None and _IT.match(behind) is None
+    names_another = _WE.search(before) is not None and not (_IT.search(ending[0]) or _IT.match(behind))
     return len(before.split()) < AT_THE_START and not names_another
 
 
