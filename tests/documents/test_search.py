@@ -348,6 +348,44 @@ def test_what_was_dropped_is_found_although_the_question_says_stopped(index):
     assert paths(index, "why did we stop using the Kestrel filter?")[0] == "drop.md"
 
 
+ASKED_OF_THE_GRID = (
+    "why did we stop using the grid", "Why did we drop the grid?", "why was the grid retired?", "why don't we use the grid any more?",
+    "why is the grid no longer used?", "what made us give up the grid?", "when did we get rid of the grid, and why?",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("question", ASKED_OF_THE_GRID)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Grid: dropped. It bled in trends.", "# Grid\n\nRetired on 12 May: it bled in trends.", "We stopped using the grid. It bled.",
+        "The grid is disabled since 4 August.", "- ladder: kept\n- grid: abandoned, it bled\n- wheel: kept", "# Grid\n\nWe switched it off.",
+        "Decision: we do not trade the grid any more.", "We no longer run the grid.", "Grid bot: banned by the owner, it bled.",
+    ],
+)  # fmt: skip
+def test_why_a_strategy_was_given_up_is_answered_by_the_note_that_says_so(index, question, answer):
+    put(index, {
+        "answer.md": answer, "use.md": "We use the grid bot on BTC. Using the grid again next week: why did we stop at all?",
+        "order.md": "Stop using stops on the grid. We did use the grid with stops.", "plan.md": "The grid works. Use the grid, keep using the grid.",
+        "ladder.md": "The ladder was dropped, the grid kept. Why drop the grid?",
+        "kept.md": "The grid was not dropped. Nobody stopped using the grid? We never retired the grid.", "tight.md": "The grid was stopped out at 3 %.",
+        **{f"{n}.md": f"Day {n}: the stop was moved, using the old level. The ladder was dropped." for n in range(20)},
+    })  # fmt: skip
+    assert paths(index, question)[0] == "answer.md"
+
+
+def test_a_fall_in_price_is_not_something_that_was_given_up(index):
+    put(
+        index,
+        {
+            "fell.md": "Gold dropped 3 % after the Fed, real yields rose.",
+            "off.md": "Gold: dropped from the list.",
+            "c.md": "Rain.",
+        },
+    )
+    assert paths(index, "why did gold drop after the Fed?")[0] == "fell.md"
+
+
 def test_the_note_that_gives_the_reason_comes_before_one_that_only_names_the_change(index):
     put(index, {"what.md": "Kestrel filter: off since May, and the desk wrote it down.", "why.md": "Kestrel filter: off since May because it cut the winners.",
                 **{f"{n}.md": f"The stop was moved on day {n}." for n in range(20)}})  # fmt: skip

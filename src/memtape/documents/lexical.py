@@ -16,11 +16,12 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from memtape.documents.bm25 import term_weight
+from memtape.documents.bm25 import K1, term_weight
 from memtape.documents.cache import DocumentCache
+from memtape.documents.endings import ELSEWHERE, says_that_it_ended
 from memtape.documents.filters import EVERYTHING, DocumentFilter
 from memtape.documents.names import Name
-from memtape.documents.question import ParsedQuestion, WordCounts, any_word_query, choose_words, split_words
+from memtape.documents.question import ParsedQuestion, WordCounts, any_word_query, choose_words, other_forms, split_words
 
 RESCORED = 60  # passages of each table that are scored again, and those that FTS5 ranks the same as the last of them
 DOCUMENT_WEIGHT = 0.05  # of BM25 of the document around a passage, compared with the passage
@@ -67,9 +68,11 @@ def rank_by_words(
     if not words:
         return {}
     terms = [(word, ASIDE_WEIGHT if word in question.asides else 1.0) for word, _ in words]
-    terms += [(word, SYNONYM_WEIGHT) for word in question.synonyms]
+    own = {cache.stem(word) for word, _ in words}
+    terms += [(word, SYNONYM_WEIGHT) for word in question.synonyms if cache.stem(word) not in own]
     found = {scope: _best_passages(cache, scope, terms, pool, only) for scope in scopes}
-    best = {scope: rows[: _cut(rows)] for scope, rows in found.items() if rows}
+    # What says that something was given up may have little else of the question: all that was found is looked at.
+    best = {scope: rows if question.ended else rows[: _cut(rows)] for scope, rows in found.items() if rows}
     scores = _scores(cache, question, terms, {scope: [chunk for chunk, _ in rows] for scope, rows in best.items()})
     # The rest follow behind, in the order and at the distance of FTS5's scores.
     for scope, leading in best.items():
@@ -112,8 +115,15 @@ def _scores(
     """Returns the scores of the wanted passages of each scope, with the counts of all of these scopes together."""
     tables = {f"words_{scope}": chunks for scope, chunks in wanted.items()}
     row_count, average_length = _joint_size(cache, tables)
+    rarity = [term_weight(row_count, sum(_count(cache, table, f'"{word}"') for table in tables)) for word, _ in terms]
+    # A rare word that the question does not have counts no more than the most common one that it has; another form of a verb, no
+    # more than that verb.
+    own = {word: each for (word, _), each in zip(terms, rarity, strict=True) if word not in question.synonyms}
+    most_of = {form: each for word, each in own.items() for form in other_forms(word)}
+    least = min((each for word, each in own.items() if word not in question.asides), default=0.0)
     weights = [
-        share * term_weight(row_count, sum(_count(cache, table, f'"{word}"') for table in tables)) for word, share in terms
+        share * (min(each, most_of.get(word, least)) if word in question.synonyms else each)
+        for (word, share), each in zip(terms, rarity, strict=True)
     ]
     positions = {word: at for at, (word, _) in enumerate(terms)}
     by_stem = {cache.stem(word): at for word, at in positions.items()}
@@ -130,7 +140,32 @@ def _scores(
     documents = _weighed(cache, wholes, query, (_joint_size(cache, wholes)[1], json.dumps(weights), "[]"))
     document_of = {chunk: document for each in around.values() for chunk, document in each.items()}
     # A passage that is its whole document counts for both.
-    return {chunk: score + DOCUMENT_WEIGHT * documents.get(document_of.get(chunk, 0), score) for chunk, score in passages.items()}
+    scores = {
+        chunk: score + DOCUMENT_WEIGHT * documents.get(document_of.get(chunk, 0), score) for chunk, score in passages.items()
+    }
+    # However often a passage has the words of the question, one that says that it was given up comes first.
+    most = (K1 + 1) * sum(weights) / ELSEWHERE
+    for chunk, share in _saying_that_it_ended(cache, question, passages).items():
+        scores[chunk] += most * share
+    return scores
+
+
+def _saying_that_it_ended(cache: DocumentCache, question: ParsedQuestion, chunks: Collection[int]) -> dict[int, float]:
+    """Returns the passages that say that what the question asks about was given up, each with the share of it that they name."""
+    subject = {cache.stem(word) for word in question.ended}
+    if not subject:
+        return {}
+
+    def stems(text: str) -> set[str]:
+        return {cache.stem(word) for word in split_words(text)}
+
+    sql = (
+        "SELECT c.id, d.path, c.headings, c.text FROM chunks c CROSS JOIN documents d ON d.id = c.document "
+        "WHERE c.id IN (SELECT value FROM json_each(?))"
+    )
+    rows: Rows = cache.connection.execute(sql, (str(list(chunks)),)).fetchall()
+    shares = {chunk: says_that_it_ended(text, f"{path} {headings}", subject, stems) for chunk, path, headings, text in rows}
+    return {chunk: share for chunk, share in shares.items() if share}
 
 
 def _weighed(

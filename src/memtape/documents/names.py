@@ -28,6 +28,7 @@ _NUMBERED = re.compile(
 _CODE = re.compile(r"(?<![\w$])\$?[A-Za-z0-9]+(?:[-_./:#=^][A-Za-z0-9]+)*(?!\w)")
 _ID = re.compile(r"([A-Za-z]{1,5})([-_]?)(\d{1,6})")
 _PERIOD = re.compile(r"(?:FY|CY|Q)\d+|(?:19|20)\d\d(?:[-/](?:19|20)\d\d)?|\d+Q\d*", re.IGNORECASE)
+_VERSION = re.compile(r"([A-Za-z]+)/\d[\d.]*")  # HTTP/2
 _LINE_START = re.compile(r"^[ \t>|*_#`+\[-]*", re.MULTILINE)  # up to the first word
 # "Rule 16" may stand as item 16 of a list of rules.
 _ITEM_OF_LIST = re.compile(r"(rule|lesson|law|principle|gate)\s+#?(\d+[a-z]?)", re.IGNORECASE)
@@ -169,14 +170,17 @@ def is_name(word: str) -> bool:
 
     >>> [is_name(word) for word in ("BTC", "R-17", "L47", "ERR_4031", "10004", "$tsla", "EUR/USD", "order_rejected", "BRK.B")]
     [True, True, True, True, True, True, True, True, True]
-    >>> [is_name(word) for word in ("I", "stop", "Gold", "12", "buy/sell", "e.g", "FY2018", "Q3", "USD", "3M")]
-    [False, False, False, False, False, False, False, False, False, False]
+    >>> [is_name(word) for word in ("I", "stop", "Gold", "12", "buy/sell", "e.g", "FY2018", "Q3", "USD", "3M", "HTTP/2")]
+    [False, False, False, False, False, False, False, False, False, False, False]
     """
     bare = word.removeprefix("$")
     letters = any(sign.isalpha() for sign in bare)
     if word != bare and letters:
         return True
     if bare.upper() in _ABBREVIATIONS or _PERIOD.fullmatch(bare):
+        return False
+    # A version of what is no name itself.
+    if (version := _VERSION.fullmatch(bare)) and version[1].upper() in _ABBREVIATIONS:
         return False
     if any(sign.isdigit() for sign in bare):
         digits = sum(sign.isdigit() for sign in bare)

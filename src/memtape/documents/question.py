@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 from memtape.core.value_class import dataclass
+from memtape.documents.endings import ended_subject
 from memtape.documents.names import Name, find_names
 
 MAX_WORDS = 24  # of a question, that are searched for
@@ -41,7 +42,12 @@ CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\
 _WORD = re.compile(r"[^\W_]+")
 _RUN = re.compile(f"[{CJK}\U00020000-\U0002fa1f]+")
 # "Why did we stop using X" is often recorded as "dropped X", "disabled X" or "X was retired".
-END_WORDS = ("drop", "disable", "retire", "abandon", "remove")
+END_WORDS = ("drop", "disable", "retire", "abandon", "remove", "discontinue", "gave", "longer")
+# What happened to the subject stands in a question in one of these words, and in the note that answers it perhaps in another.
+_END_VERB = re.compile(
+    r"stop(?:ped)?|quit|ceased?|(?:drop(?:p(?=ed|ing))?|retir|abandon|remov|disabl|discontinu|scrap(?:p(?=ed))?)(?:e|ed|ing)?|g[ai]ven?|"
+    r"us(?:e|ed|ing)|longer|anymore"
+)
 _ENDED_USE = re.compile(r"\b(?:stop(?:ped)?|quit|ceased?|g[ai]ve up)\s+(?:using|running|doing|trading)\b", re.IGNORECASE)
 # A note that answers "why" often says so in these words.
 REASON_WORDS = ("because", "reason")
@@ -68,6 +74,7 @@ class ParsedQuestion:
     synonyms: tuple[str, ...] = ()  # that count for less than the words
     asides: frozenset[str] = frozenset()  # of the words, those that say what happened to the subject: they count for less too
     neighbours: tuple[tuple[str, str], ...] = ()  # words that follow each other
+    ended: tuple[str, ...] = ()  # the words of what the question says was given up
 
     @property
     def is_empty(self) -> bool:
@@ -90,21 +97,24 @@ def parse_question(question: str) -> ParsedQuestion:
     >>> [word for word, _ in asked.words], asked.neighbours[-1]
     (['stop', 'using', 'trend', 'filter'], ('trend', 'filter'))
     >>> asked.synonyms
-    ('drop', 'disable', 'retire', 'abandon', 'remove', 'because', 'reason')
+    ('drop', 'disable', 'retire', 'abandon', 'remove', 'discontinue', 'gave', 'longer', 'because', 'reason')
     """
     question = question.replace("\x00", " ")
     all_words = list(split_words(question))
     words = [word for word in all_words if word not in STOP_WORDS] or all_words
     neighbours = tuple(dict.fromkeys((one, other) for one, other in pairwise(words) if one != other))
     words += [year for word in words for year in _YEAR.findall(word) if _YEAR.fullmatch(word)]
+    subject = tuple(dict.fromkeys(word for word in split_words(ended_subject(question)) if word not in STOP_WORDS))
     ended = frozenset(word for phrase in _ENDED_USE.findall(question) for word in split_words(phrase))
-    added = [*(END_WORDS if ended else ()), *(REASON_WORDS if _WHY.match(question) else ())]
-    added += [form for word in words for form in _OTHER_FORMS.get(_base_form(word), ())]
+    if subject:
+        ended |= frozenset(word for word in words if _END_VERB.fullmatch(word) and word not in subject)
+    added = [*(END_WORDS if ended or subject else ()), *(REASON_WORDS if _WHY.match(question) else ())]
+    added += [form for word in words for form in other_forms(word)]
     synonyms = tuple(dict.fromkeys(word for word in added if word not in words))
     # Unless they are all that is asked about: "what did we stop doing?"
     asides = ended if not ended.issuperset(words) else frozenset[str]()
     counts = tuple((word, min(count, MAX_REPEATS)) for word, count in Counter(words).items())
-    return ParsedQuestion(counts, find_names(question), synonyms, asides, neighbours)
+    return ParsedQuestion(counts, find_names(question), synonyms, asides, neighbours, subject)
 
 
 def _base_form(word: str) -> str:
@@ -117,6 +127,15 @@ def _base_form(word: str) -> str:
         if word.endswith(ending) and word.removesuffix(ending) in _OTHER_FORMS:
             return word.removesuffix(ending)
     return word
+
+
+def other_forms(word: str) -> tuple[str, ...]:
+    """Returns the other forms of the verb of a word.
+
+    >>> other_forms("selling"), other_forms("gold")
+    (('sold',), ())
+    """
+    return _OTHER_FORMS.get(_base_form(word), ())
 
 
 def split_words(text: str) -> Iterator[str]:
