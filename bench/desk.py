@@ -59,15 +59,16 @@ class Scale:
     paged: int  # trades of the agent whose page is timed
     bars: int  # simulated
     walked: int  # trades of a history that is walked forward
+    huge: int  # passages of the largest library
 
 
 FULL = Scale(
     ticks=300, small=1000, large=100_000, imported=10_000, rounds=3, starts=7, pages=200, few=500, many=50_000, paged=4_000,
-    bars=4_000, walked=16_656,
+    bars=4_000, walked=16_656, huge=1_000_000,
 )
 QUICK = Scale(
     ticks=20, small=200, large=2000, imported=500, rounds=1, starts=1, pages=20, few=100, many=1000, paged=200, bars=300,
-    walked=100,
+    walked=100, huge=1000,
 )
 
 

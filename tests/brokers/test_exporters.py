@@ -255,10 +255,13 @@ def test_sections_of_a_statement_without_trades_do_not_stop_the_import():
         'Trades,Data,Order,Stocks,USD,MSFT,"2026-06-04, 10:00:00","1,200",425,-510000,-6,0\n'
         'Trades,Data,Order,Stocks,USD,MSFT,"2026-06-04, 11:30:00","-1,200",431.2,517440,-6.5,7427.5\n'
         "Interest,Header,Currency,Date,Description,Amount\nInterest,Data,USD,2026-06-05,USD Credit Interest,1.23\n"
+        "Fees,Header,Subtitle,Currency,Date,Description,Amount\n"
+        "Fees,Data,Other Fees,USD,2026-06-05,Data,-10\nFees,Data,Other Fees,USD,2026-06-06,Data,-10\n"
     )
     assert blocked(reading) == []
     assert money(reading)[0] == "7427.5"
-    assert "2 rows of other sections of the statement are left out" in reading.notes
+    left_out = "rows of other sections of the statement are left out, with any money in them: Fees 2, Interest 1"
+    assert left_out in reading.notes
 
 
 def test_fees_and_spread_of_an_exchange_are_costs():

@@ -90,3 +90,23 @@ def test_a_store_on_either_database_is_rebuilt_for_each_of_its_owners(opened: Ca
     assert (found.problems, found.needs_rebuild) == ([], [])
     assert [money_text(trade.net_pnl_usd) for trade in memory.agent("desk").ledger.trades()] == ["112"]
     assert upgrade_rules(memory.database) == []
+
+
+def test_a_drawdown_of_older_rules_is_read_as_they_left_it_until_the_store_is_rebuilt(
+    opened: Callable[..., Memory], store_url: str
+) -> None:
+    memory = opened(store_url)
+    agent = given_agent(memory)
+    agent.observe({"t": "2026-06-01T08:00:00Z", "equity": 1_000}, kind="equity")
+    agent.observe({"id": "d", "t": "2026-06-02T08:00:00Z", "usd": 50_000}, kind="flow")
+    agent.observe({"t": "2026-06-03T08:00:00Z", "equity": 48_960}, kind="equity")
+    assert agent.memories.affect().drawdown == pytest.approx(0.04)
+    with memory.resources.repairing("desk") as tables:
+        # As rules 6 left it: the column came with schema 8.
+        tables.session.run("UPDATE affect SET scaled_peak = NULL", {})
+        tables.session.run("UPDATE streams SET rules = 6", {})
+    assert verify_store(memory).problems == []
+    assert [step.drawdown for step in agent.memories.affect_history()] == [0, 0, 2.04]
+    assert upgrade_rules(memory.database) == [memory.owner]
+    assert agent.memories.affect().drawdown == pytest.approx(0.04)
+    assert verify_store(memory).needs_rebuild == []

@@ -108,8 +108,9 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 STORE = FIXTURES / "store_0_1.db.gz"
 ANSWERS = FIXTURES / "store_0_1.json.gz"
 # The answers that rules changed since, as `tests/fixtures/record_rules.py` recorded them: the rules of money (docs/upgrading.md),
-# then the outcomes of decisions, which took the place of the table of shadows, then labels, sessions and sources, then dust.
-CHANGED = [FIXTURES / f"store_0_1_rules_{version}.json.gz" for version in (2, 3, 4, 5)]
+# then the outcomes of decisions, which took the place of the table of shadows, then labels, sessions and sources, then dust, then
+# drawdowns as shares of the money that was there.
+CHANGED = [FIXTURES / f"store_0_1_rules_{version}.json.gz" for version in (2, 3, 4, 5, 7)]
 PAPERS = FIXTURES / "store_0_1_documents"
 FOLDER = "<folder>"  # stands for the folder of documents, which is another one in each test
 # The folder of documents that the store names. It is not there when the answers are taken, and must not be there now.
@@ -237,7 +238,8 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 #   `head` it listed none. Now there are none with `head` either. No recorded answer shows it; a test below does.
 # - A check names an event by its title in quotes, because the title is somebody's text, and lists events by today's names.
 # - `equity` of the state, and the equity of which a check's `risk_share` is a share, left out deposits and withdrawals. Both are
-#   now the account's; `equity_without_flows` is the old figure. A test below says so.
+#   now the account's; `equity_without_flows` is the old figure. A test below says so. The drawdown was a share of equity without
+#   flows too, and is now one of the money that was there.
 # - A question for a strategy that no memory has is answered with a note that names those that exist.
 # - `max_drawdown_pct` of an account with a withdrawal was a share of equity that was no longer there. A test below says that nothing
 #   else of these answers changed.
@@ -245,6 +247,7 @@ EQUITY_WITHOUT_FLOWS = [
     ("get_agent_state", {"agent": "desk", "history": 3}),
     ("get_agent_state", {"agent": "desk", "as_of": "2026-05-21T11:00:00Z", "head": 24, "history": 3}),
 ]
+FOLLOWS_FROM_DRAWDOWN = ("drawdown_pct", "drawdown_state", "risk_appetite", "risk_appetite_grossman_zhou")
 DRAWDOWNS_AFTER_A_WITHDRAWAL = [
     (name, {"agent": "desk", **cutoff})
     for name in ("get_strategy_performance", "get_equity")
@@ -294,7 +297,7 @@ def test_only_the_percentage_of_a_drawdown_after_a_withdrawal_differs_from_0_1(
         assert first_difference(answer, {**now, "max_drawdown_pct": answer["max_drawdown_pct"]}) is None
 
 
-def test_the_equity_that_0_1_showed_is_now_the_one_without_flows_and_nothing_else_of_the_state_changed(
+def test_the_equity_that_0_1_showed_is_now_the_one_without_flows_and_only_the_drawdown_of_the_state_changed_too(
     opened: Callable[..., Any], recorded: dict[str, Any]
 ) -> None:
     memory, compared = opened(recorded["now"]), 0
@@ -302,8 +305,11 @@ def test_the_equity_that_0_1_showed_is_now_the_one_without_flows_and_nothing_els
         if (name, data) in EQUITY_WITHOUT_FLOWS:
             now = json.loads(json.dumps(ask(memory, name, data)))
             assert now["equity"] != answer["equity"]
-            for found in (now, *now["history"]):
+            for was, found in zip((answer, *answer["history"]), (now, *now["history"]), strict=True):
                 found["equity"] = found["equity_without_flows"]
+                # Money was paid out, so that the same loss is a larger share.
+                assert was["drawdown_pct"] < found["drawdown_pct"] < 1.05 * was["drawdown_pct"]
+                found.update({name: was[name] for name in FOLLOWS_FROM_DRAWDOWN if name in was})
             assert_same(answer, now, name)
             compared += 1
     assert compared == 2

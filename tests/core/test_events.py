@@ -38,6 +38,7 @@ EXAMPLES: list[tuple[Event, dict[str, object]]] = [
     (events.PriceFarOff("BTC", NOON, Decimal("652.00"), Decimal("65200.00"), "fill"),
      {"event": "price_far_off", "symbol": "BTC", "at": "2026-03-02T12:00:00Z", "price": "652", "compared_with": "65200", "what": "fill"}),
     (events.BriefNotRecorded("why"), {"event": "brief_not_recorded", "problem": "why"}),
+    (events.DecisionRenamed("d1", "d1@owner"), {"event": "decision_renamed", "decision": "d1", "recorded_as": "d1@owner"}),
     (events.CardMisfit("d1", "why"), {"event": "card_misfit", "decision": "d1", "problem": "why"}),
     (events.PlanFired("p1", NOON, "skip_trade"),
      {"event": "plan_fired", "plan": "p1", "at": "2026-03-02T12:00:00Z", "action": "skip_trade"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,34 @@ def test_the_exports_of_all_engines_in_a_workspace_are_found_by_a_condition(tmp_
         ]
         like = execute(memory, "find_similar_reports", {"path": "backtests/backtesting_stats.csv"})["reports"]
         assert like[0]["path"] == "backtests/backtesting_stats.json" and like[0]["alike_in"]["metrics"] == 1.0
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_front_matter_is_read_as_people_write_it(newline):
+    page = (
+        "---\nstrategy: breakout\nsymbols:\n  - BTC\n  - 'ETH'\nperiod:\n  start: 2024-01-01\n  end: 2024-12-31\nparameters:\n  n: 20\n"
+        "metrics:\n  win_rate: 41 %  # of 300\n  sharpe: 1.2\n---\n# My test\n"
+    )
+    report = parse_report("reports/my.md", page.replace("\n", newline))
+    assert report is not None and (report.strategy, report.symbols, report.parameters) == ("breakout", ("BTC", "ETH"), {"n": 20})
+    assert report.metrics == {"win_rate": 0.41, "sharpe": 1.2} and report.period == ("2024-01-01", "2024-12-31")
+
+
+@pytest.mark.parametrize("is_archive", [False, True])
+def test_every_strategy_of_a_freqtrade_result_is_found(tmp_path, is_archive):
+    tested = {"total_trades": 41, "sharpe": 0.7, "winrate": 0.56, "backtest_start": "2024-01-01 00:00:00", "backtest_end": "2024-05-29 23:00:00"}
+    result = json.dumps({"strategy": {"Momo": tested, "Fade": tested | {"winrate": 0.31}, "Grid": tested | {"winrate": 0.88}}, "strategy_comparison": []})
+    folder = tmp_path / "desk" / "backtest_results"
+    folder.mkdir(parents=True)
+    if is_archive:
+        with zipfile.ZipFile(folder / "result.zip", "w") as archive:
+            archive.writestr("result.json", result)
+    else:
+        (folder / "result.json").write_text(result)
+    path = "backtest_results/result." + ("zip" if is_archive else "json")
+    with memtape.open(str(tmp_path / "desk.db")) as memory:
+        memory.agent_for_writing("main").documents.add(tmp_path / "desk")
+        assert found(memory, where=["win_rate > 0.5"]) == [f"{path}", f"{path} › Grid"]
+        assert found(memory, where=["strategy = Fade"]) == [f"{path} › Fade"]
+        like = execute(memory, "find_similar_reports", {"path": f"{path} › Fade"})["reports"]
+        assert {each["strategy"] for each in like} == {"Momo", "Grid"}

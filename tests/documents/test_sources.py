@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from pathlib import PurePosixPath
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtape.documents import sources, text_files
+from memtape.documents import index_writer, sources, text_files
 from memtape.documents.chunks import BYTES_PER_TOKEN, ChunkSizes, cut_document
 from memtape.documents.citations import cite, lines_of
 from memtape.documents.index import DocumentIndex
@@ -23,7 +24,7 @@ from memtape.documents.sources import (
     walk,
     walked_folders,
 )
-from memtape.documents.text_files import NO_TRANSCRIPT, decode_text, document_text, read_document_file, read_text_file
+from memtape.documents.text_files import NO_TRANSCRIPT, NOT_TEXT, decode_text, document_text, read_document_file, read_text_file
 from memtape.errors import Invalid
 from tests.documents.desk import NOON, sync, write
 
@@ -116,6 +117,18 @@ def test_a_note_in_an_encoding_that_it_does_not_state_is_read(tmp_path, encoding
     assert read_text_file(seen) == text
 
 
+def test_a_picture_that_is_named_like_a_note_is_no_text_even_if_it_has_no_byte_of_zero(tmp_path):
+    noise = random.Random(4)
+    for size in (100, 300, 1_000):
+        (tmp_path / "chart.md").write_bytes(bytes(noise.randrange(1, 256) for _ in range(size)))
+        (seen,) = walk(DocumentFolder(tmp_path))
+        assert read_text_file(seen) == SkippedFile("chart.md", NOT_TEXT)
+    # A log with colours is text.
+    (tmp_path / "chart.md").write_bytes(b"\x1b[32mINFO\x1b[0m filled\n" * 9)
+    (seen,) = walk(DocumentFolder(tmp_path))
+    assert "filled" in read_text_file(seen)
+
+
 def test_a_log_larger_than_one_read_is_indexed_in_parts_with_its_own_line_numbers(tmp_path, monkeypatch):
     for module in (sources, text_files):
         monkeypatch.setattr(module, "MAX_FILE_BYTES", 4_000)
@@ -132,6 +145,61 @@ def test_a_log_larger_than_one_read_is_indexed_in_parts_with_its_own_line_number
     assert "ERR-4031" in text[hit.start : hit.end]
     again = index.sync("ann", "gold", [DocumentFolder(root)], now=NOON)
     assert (again.read, again.changed) == (0, 0)
+    index.close()
+
+
+@pytest.mark.parametrize("change", ["appended", "edited in the middle", "cut off", "begun anew", "moved to the owner's files"])
+def test_of_a_large_log_only_the_parts_that_changed_are_indexed_again(tmp_path, monkeypatch, change):
+    for module in (sources, text_files):
+        monkeypatch.setattr(module, "MAX_FILE_BYTES", 4_000)
+    monkeypatch.setattr(text_files, "PART_CHARACTERS", 1_000)
+    lines = [f"2026-05-12 tick {n}: spread {n % 7}, the gold desk waits" for n in range(1, 1_001)]
+    root = write(tmp_path / "work", {"logs/bot.log": "\n".join(lines) + "\n"})
+    index = DocumentIndex(":memory:")
+    sync(index, root)
+    cut: list[str] = []
+    monkeypatch.setattr(index_writer, "cut_document", lambda text, **more: cut.append(text) or cut_document(text, **more))
+    if change == "appended":
+        lines += ["2026-05-12 the broker said ERR-7001", "2026-05-12 flat"]
+    elif change == "edited in the middle":
+        lines[500] = "2026-05-12 the broker said ERR-7001"
+    elif change == "cut off":
+        lines = lines[:600]
+    elif change == "begun anew":
+        lines = [f"2026-05-13 tick {n}: the log was rotated, ERR-7001" for n in range(1, 301)]
+    else:
+        monkeypatch.setattr(sources, "classify_path", lambda path: ("strategy", 1))
+    text = "\n".join(lines) + "\n"
+    write(root, {"logs/bot.log": text})
+    done = sync(index, root)
+    assert (done.read, done.changed, done.documents) == (1, 1, 1)
+    # An edit is met again where the part that holds it begins; what is unchanged before it stays as it is.
+    kept = {"appended": 900, "edited in the middle": 450, "cut off": 550}.get(change, 0) * len(lines[0])
+    assert len(text) - sum(map(len, cut)) >= kept
+    fresh = DocumentIndex(":memory:")
+    sync(fresh, root)
+    for question in ("ERR-7001", "tick 3", "tick 995", "rotated", "gold desk waits"):
+        old, new = (search_index(each, question, owner="ann", agent="gold", limit=30).hits for each in (index, fresh))
+        assert old == new
+    assert done.chunks == sync(fresh, root).chunks
+    cut.clear()
+    assert sync(index, root, rebuild=True).chunks == done.chunks and "".join(cut) == text
+    index.forget("ann", "gold")
+    assert not [table for table in ("parts", "chunks", "documents") if index.cache.connection.execute(f"SELECT * FROM {table}").fetchall()]
+    index.close(), fresh.close()
+
+
+def test_a_line_longer_than_one_read_can_be_cited(tmp_path, monkeypatch):
+    for module in (sources, text_files):
+        monkeypatch.setattr(module, "MAX_FILE_BYTES", 4_000)
+    monkeypatch.setattr(text_files, "PART_CHARACTERS", 1_000)
+    long = "; ".join(f"filled order {n}" for n in range(900))
+    root = write(tmp_path / "work", {"logs/bot.log": f"started\n{long}; ERR-4031\nstopped\n"})
+    index = DocumentIndex(":memory:")
+    sync(index, root)
+    (hit, *_) = search_index(index, "ERR-4031", owner="ann", agent="gold").hits
+    text = read_document_file(root / "logs/bot.log", "logs/bot.log")
+    assert cite(hit.path, text, hit.start_line, hit.end_line).content_hash == hit.content_hash
     index.close()
 
 

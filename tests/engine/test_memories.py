@@ -64,13 +64,16 @@ def test_twenty_losses_of_3r_show_in_confidence_risk_appetite_and_drawdown(diary
 
 
 def test_a_deposit_is_no_profit_and_a_withdrawal_no_drawdown(diary):
+    # The hundred lost after the withdrawal was a tenth of the thousand that was left.
     diary.observe({"t": hour(1), "equity": 10000}, kind="equity")
     diary.observe({"id": "c1", "t": hour(2), "usd": 5000}, kind="flow")
     diary.observe({"t": hour(3), "equity": 15000}, kind="equity")
     assert diary.memories.affect().peak_equity == 10000
     diary.observe({"id": "c2", "t": hour(4), "usd": -14000}, kind="flow")
+    assert diary.memories.affect().drawdown == 0
     diary.observe({"t": hour(5), "equity": 900}, kind="equity")
-    assert diary.memories.affect().drawdown == pytest.approx(0.01)
+    assert diary.memories.affect().drawdown == pytest.approx(0.1)
+    assert diary.memories.affect().below_peak == 100
 
 
 def test_an_episode_keeps_the_situation_of_its_entry_and_is_not_known_before_its_exit(diary):

@@ -180,6 +180,18 @@ def test_a_drawdown_of_an_equity_that_nobody_stated_is_in_money_first_and_says_w
     assert shown and all(" % now, assuming 10,000" in why for why in shown)
 
 
+def test_money_that_was_earned_back_after_a_deposit_is_no_loss_and_the_account_still_below_its_peak(memory: Memory) -> None:
+    agent = given_agent(memory, mode="live")
+    agent.imports.commit([replace(closed(n), qty=Decimal(400)) for n in (1, 3, 5, 7)], {"file": "trades.csv"})
+    agent.observe({"id": "paid-in", "t": hour(11), "usd": 100_000}, kind="flow")
+    won = {"trade_id": "won", "symbol": "BTC", "side": "long", "entry_price": 100, "exit_price": 101, "qty": 1600, "pnl": 1600}
+    agent.observe({**won, "entry_at": hour(12), "exit_at": hour(13)}, kind="trade")
+    # 16 % were lost. Then 1,600 was earned, of 108,400.
+    assert "- Drawdown: 14.8 % from the peak, assuming 10,000" in agent.briefs.make().brief.text.splitlines()
+    state = [reason.text for reason in agent.memories.check_order(symbol="BTC", side="long").reasons if reason.source == "state"]
+    assert state[0].startswith("Drawdown of 14.8 % (assuming 10,000) is past half of memtape's default limit of 20 %")
+
+
 def test_more_lost_than_anybody_stated_is_no_share_and_no_reason_against_an_order(memory: Memory) -> None:
     agent = given_agent(memory, mode="live")
     agent.imports.commit([replace(closed(n), qty=Decimal(4000)) for n in (1, 3, 5, 7)], {"file": "trades.csv"})

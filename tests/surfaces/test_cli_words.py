@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import shlex
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from memtape.surfaces.cli.groups import YOUNG_OBJECTS, Command
 from tests.surfaces.terminal import on_terminal
 
 TRADES = """symbol,side,entry time,exit time,entry price,exit price,quantity,pnl
@@ -180,3 +182,18 @@ def test_an_answer_names_commands_and_not_operations(desk: tuple[str, str]) -> N
 def test_python_m_memtape_is_the_command() -> None:
     done = subprocess.run([sys.executable, "-m", "memtape", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("memtape ")
+
+
+@pytest.mark.parametrize("name", ["serve", "mcp", "sim"])
+def test_a_command_that_runs_on_collects_garbage_as_python_does(name: str) -> None:
+    usual, seen = gc.get_threshold(), []
+    command = Command(name, callback=lambda: seen.append(gc.get_threshold()))
+    command.invoke(command.make_context(name, []))
+    assert (seen, gc.get_threshold()) == ([usual], usual)
+
+
+def test_a_short_command_looks_for_cycles_rarely_and_leaves_the_setting_as_it_was() -> None:
+    usual, seen = gc.get_threshold(), []
+    command = Command("recall", callback=lambda: seen.append(gc.get_threshold()[0]))
+    command.invoke(command.make_context("recall", []))
+    assert (seen, gc.get_threshold()) == ([YOUNG_OBJECTS], usual)

@@ -54,9 +54,9 @@ def test_without_marks_equity_is_what_was_started_with_earned_and_paid_in(memory
     flow(memory, 1, 5_000)
     assert equities(memory) == (15_200, 10_200, 10_200, 0)
     trade(memory, 2, -1_020)
-    assert equities(memory) == (14_180, 9_180, 10_200, 0.1)
+    assert equities(memory) == (14_180, 9_180, 10_200, 0.0671053)  # 1,020 of the 15,200 that were there
     flow(memory, 3, -4_180)
-    assert equities(memory) == (10_000, 9_180, 10_200, 0.1)
+    assert equities(memory) == (10_000, 9_180, 10_200, 0.0671053)
 
 
 def test_with_marks_equity_is_the_last_mark_and_what_happened_since(memory):
@@ -64,10 +64,11 @@ def test_with_marks_equity_is_the_last_mark_and_what_happened_since(memory):
     flow(memory, 1, 2_500.25)
     assert equities(memory)[:2] == (12_500.25, 10_000)
     mark(memory, 2, 12_000.25)
-    assert equities(memory) == (12_000.25, 9_500, 10_000, 0.05)
+    assert equities(memory) == (12_000.25, 9_500, 10_000, 0.0399992)  # 500 of 12,500.25
     flow(memory, 3, -2_000)
+    assert equities(memory) == (10_000.25, 9_500, 10_000, 0.0399992)
     trade(memory, 4, 100)
-    assert equities(memory) == (10_100.25, 9_600, 10_000, 0.04)
+    assert equities(memory) == (10_100.25, 9_600, 10_000, 0.0303994)
 
 
 def test_no_cent_of_a_large_account_is_rounded_away(memory):

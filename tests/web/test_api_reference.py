@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 from starlette.testclient import TestClient
 
+import memtape
 from memtape.surfaces.http import build_app
 from memtape.surfaces.registry import all_operations
 from memtape.surfaces.web import add_pages
@@ -64,11 +65,13 @@ def test_the_pages_render_in_a_browser_without_a_request_elsewhere(visit):
     assert narrow.page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
-def test_deleting_an_agent_says_what_confirm_must_be(client):
-    unknown = client.post("/v1/delete_agent", json={"id": "gold"})
-    assert unknown.status_code == 404 and "there is no agent 'gold'" in unknown.json()["detail"]
-    client.post("/v1/create_agent", json={"id": "gold"})
-    problem = client.post("/v1/delete_agent", json={"id": "gold"}).json()
+def test_deleting_an_agent_says_what_confirm_must_be():
+    # A store of its own: the other tests of this session share one, and count its agents.
+    with memtape.open(":memory:") as memory, TestClient(build_app(memory, mcp=False), base_url="http://127.0.0.1:8765") as client:
+        unknown = client.post("/v1/delete_agent", json={"id": "gold"})
+        assert unknown.status_code == 404 and "there is no agent 'gold'" in unknown.json()["detail"]
+        client.post("/v1/create_agent", json={"id": "gold"})
+        problem = client.post("/v1/delete_agent", json={"id": "gold"}).json()
     assert problem["errors"] == [
         {"field": "confirm", "problem": "is missing",
          "fix": "To delete the agent and all its records for good, repeat its id: confirm=gold"}

@@ -11,6 +11,7 @@ import io
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -70,7 +71,8 @@ class CellTable:
     lines: list[int] = field(default_factory=list)  # line number of each row, from 1
     bad: list[tuple[int, str, str]] = field(default_factory=list)  # line, problem, fix
     separator: str = ""
-    other_sections: int = 0  # rows of a statement that belong to other sections than the trades
+    # Rows of a statement that belong to other sections than the trades, by section.
+    other_sections: Counter[str] = field(default_factory=Counter)
     _columns: dict[int, list[str]] = field(default_factory=dict)
 
     def column(self, at: int) -> list[str]:
@@ -201,7 +203,8 @@ def _csv_rows(name: str, text: str, before: int, separator: str, ahead: int) -> 
         if not "".join(cells).strip():
             continue
         if section is not None and cells[0] != section:
-            table.other_sections += 1
+            if len(cells) > 1 and cells[1].strip() != "Header":
+                table.other_sections[clean_name(cells[0])] += 1
             continue
         if len(cells) != width or several:
             if problem := _row_problem(cells, width, separator):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Protocol, TypeVar
@@ -103,6 +103,11 @@ class FoundOutcome:
 
     stated: StatedOutcome
     known_at: datetime | None
+
+    def under(self, ids: Mapping[str, str]) -> FoundOutcome:
+        """The same outcome, of a decision that is recorded under another id if these ids name one."""
+        id_ = ids.get(self.stated.decision)
+        return self if id_ is None else replace(self, stated=replace(self.stated, decision=id_))
 
 
 def _no_saved_mapping(header: Sequence[str]) -> Mapping[str, str] | None:

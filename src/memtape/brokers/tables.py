@@ -26,6 +26,7 @@ from memtape.core.codec import decimal_text
 from memtape.core.observed import ClosedTrade
 from memtape.errors import Invalid
 
+MAX_NAMED_SECTIONS = 12
 _COSTS = ("fees", "entry_fee", "exit_fee")
 _COST_NAME = re.compile(
     r"(?:fee|commission|kommission|provision|gebuhr|brokerage|courtage|frais)"
@@ -36,7 +37,7 @@ _COST_CELL = re.compile(r"^[^A-Za-z%]*[1-9][^A-Za-z%]*(?:[A-Z]{3,5})?$")  # an a
 
 def read_table(source: CellTable, options: ImportOptions) -> ImportResult:
     """Read a table of texts as observed values."""
-    rows = len(source.rows) + len(source.bad) + source.other_sections
+    rows = len(source.rows) + len(source.bad) + source.other_sections.total()
     left_out = filter_rows(source, options.where)
     # A caller who maps the columns of the file itself wants its rows as they are.
     joined = not (set(options.mapping.values()) & set(source.header)) and join_entries_and_exits(source)
@@ -45,7 +46,8 @@ def read_table(source: CellTable, options: ImportOptions) -> ImportResult:
     if joined:
         table.notes.append("each trade has a row for its entry and one for its exit: read together; its result is after costs")
     if source.other_sections:
-        table.notes.append(f"{source.other_sections} rows of other sections of the statement are left out")
+        named = ", ".join(f"{section} {n}" for section, n in source.other_sections.most_common(MAX_NAMED_SECTIONS))
+        table.notes.append(f"rows of other sections of the statement are left out, with any money in them: {named}")
     if left_out:
         table.notes.append(f"{left_out} rows do not match --where and were left out")
     table.problems += [ImportProblem(line, "row", problem, fix) for line, problem, fix in source.bad]

@@ -189,6 +189,17 @@ class CardMisfit(Event):
     problem: str
 
 
+@dataclass(frozen=True, slots=True)
+class DecisionRenamed(Event):
+    """A decision of the owner was recorded under another id, because a model had used its id or one of its orders for another
+    decision. Only in answers, never in the log.
+    """
+
+    kind = "decision_renamed"
+    decision: str
+    recorded_as: str
+
+
 # ---- plans ---------------------------------------------------------------------------------------------------------------
 
 
@@ -346,8 +357,8 @@ EVENTS: Mapping[str, type[Event]] = {
     type_.kind: type_
     for type_ in (
         TradeOpened, TradeClosed, TradeRevised, DiscrepancyFound, StaleTick, BarDiffers, PriceFarOff, BriefNotRecorded,
-        CardMisfit, PlanFired, PlanExpired, MemoryCorrected, MemoryForgotten, MemoryShredded, Reflected, ReflectionFailed,
-        LessonRetired, LessonsPromoted, NoteAppended, EditProposed, EditAccepting, EditAccepted, EditRejected,
+        CardMisfit, DecisionRenamed, PlanFired, PlanExpired, MemoryCorrected, MemoryForgotten, MemoryShredded, Reflected,
+        ReflectionFailed, LessonRetired, LessonsPromoted, NoteAppended, EditProposed, EditAccepting, EditAccepted, EditRejected,
     )
 }  # fmt: skip
 

@@ -141,13 +141,21 @@ def decision_items(decision: Decision, tick: str | None) -> list[Item]:
 
 def fill_references(decision: Decision) -> list[str]:
     """By what a fill refers to a decision: its id, or one of its orders."""
-    ids = dict.fromkeys((decision.id or "", (decision.id or "").removesuffix(OWNERS_MARK)))
-    return [*(f"d:{id_}" for id_ in ids), *(f"o:{order}" for order in decision.order_ids)]
+    return [*(f"d:{id_}" for id_ in names_in_fills(decision.id or "")), *(f"o:{order}" for order in decision.order_ids)]
 
 
 def names_by_authority(name: str) -> tuple[str, str]:
     """The names under which a decision or an order is looked for: the one that only the owner can have used comes first."""
     return f"{name}{OWNERS_MARK}", name
+
+
+def names_in_fills(key: str) -> list[str]:
+    """What a fill may call the decision or the order that is stored under a key.
+
+    >>> names_in_fills("d1"), names_in_fills("d1@owner")
+    (['d1'], ['d1@owner', 'd1'])
+    """
+    return list(dict.fromkeys((key, key.removesuffix(OWNERS_MARK))))
 
 
 def observed_bars(value: Observed) -> tuple[Bar, ...]:

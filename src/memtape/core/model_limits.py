@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 MODEL_ROWS_PER_DAY: Mapping[str, int] = {
-    "claim": 1000, "closing": 1000, "decision": 5000, "shown": 5000, "correction": 500, "document_note": 200, "belief": 100,
+    "claim": 1000, "closing": 1000, "decision": 5000, "decision_again": 5000, "shown": 5000, "correction": 500,
+    "document_note": 200, "belief": 100,
     "plan": 50, "proposal": 50, "examination": 200, "event": 2000, "fact": 100, "skill": 20, "strategy_card": 50,
 }  # fmt: skip
 # What a person calls each kind.
 KIND_WORDS: Mapping[str, str] = {
-    "claim": "trades", "closing": "exits of trades", "decision": "decisions", "shown": "shown briefs",
+    "claim": "trades", "closing": "exits of trades", "decision": "decisions", "decision_again": "orders of decisions",
+    "shown": "shown briefs",
     "correction": "corrections", "document_note": "notes", "belief": "beliefs", "plan": "plans", "proposal": "proposed edits",
     "examination": "re-examinations", "event": "events", "fact": "facts", "skill": "skills", "strategy_card": "strategy cards",
     "brief": "texts of briefs", "facts_shown": "shown facts", "fact_archived": "archived facts",

@@ -114,6 +114,8 @@ def stored_reports(index: DocumentIndex, owner: str, agent: str) -> dict[str, Re
         beside = next((other for other in _pages_beside(path) if other in paths), None)
         if beside is not None:
             reports[beside] = reports.pop(path)
+    # A file with several strategies is a report of each.
+    reports |= {f"{path} › {also.strategy}": also for path, report in list(reports.items()) for also in report.also}
     return dict(sorted(reports.items()))
 
 

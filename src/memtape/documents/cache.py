@@ -21,7 +21,7 @@ from memtape.errors import Damaged, NoStore
 from memtape.store.private_files import make_private_file, make_private_folder
 from memtape.store.sqlite_errors import memtape_error
 
-CACHE_VERSION = 7
+CACHE_VERSION = 8
 BUSY_TIMEOUT_SECONDS = 30  # long, because a whole index may be written in one transaction
 TOKENIZER = "porter unicode61"
 SHARED_SCOPE = ""  # in place of an agent: the documents that all agents of an owner share
@@ -35,6 +35,8 @@ CREATE TABLE documents (id INTEGER PRIMARY KEY, scope INTEGER NOT NULL, path TEX
   size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL,
   given TEXT NOT NULL, hash TEXT NOT NULL, dated INTEGER NOT NULL,
   figures TEXT, chunks INTEGER NOT NULL DEFAULT 1, UNIQUE (scope, path)) STRICT;
+CREATE TABLE parts (scope INTEGER NOT NULL, document INTEGER NOT NULL, part INTEGER NOT NULL, hash TEXT NOT NULL,
+  PRIMARY KEY (document, part)) STRICT, WITHOUT ROWID;  -- of large files: what is unchanged is not cut and indexed again
 CREATE TABLE chunks (id INTEGER PRIMARY KEY, scope INTEGER NOT NULL, document INTEGER NOT NULL, start_line INTEGER NOT NULL,
   end_line INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, headings TEXT NOT NULL, hash TEXT NOT NULL,
   content_hash TEXT NOT NULL, text TEXT NOT NULL) STRICT;

@@ -218,7 +218,7 @@ class DocumentIndex:
         with self.cache.writing():
             if self._revision(owner, agent) != state.revision:
                 return None
-            writer = IndexWriter(self.cache, owner, agent)
+            writer = IndexWriter(self.cache, owner, agent, rebuild=rebuild)
             gone = self._paths(writer.scope, only_prefix) - entries.keys()
             documents = self._reporting(staged.documents(changed, indexed), len(changed))
             counts = writer.apply(documents, certainly_gone(gone, problems))
@@ -366,7 +366,7 @@ class DocumentIndex:
                 return
             for table in ("vocabulary", "words", "whole"):
                 connection.execute(f"DROP TABLE {table}_{scope}")
-            for table in ("documents", "chunks", "problems", "unread", "left_out", "models", "sources"):
+            for table in ("documents", "parts", "chunks", "problems", "unread", "left_out", "models", "sources"):
                 connection.execute(f"DELETE FROM {table} WHERE scope = ?", (scope,))
             connection.execute("DELETE FROM scopes WHERE id = ?", (scope,))
             connection.execute("DELETE FROM vectors WHERE hash NOT IN (SELECT hash FROM chunks)")

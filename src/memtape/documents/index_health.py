@@ -100,7 +100,7 @@ def problem_since(problem: str, before: str, now: datetime) -> str:
     >>> first, problem_since("gone; since ", first, noon.replace(hour=15)) == first
     ('gone; since 2026-05-12T12:00:00Z', True)
     """
-    return before if before.startswith(problem) else f"{problem}{time_text(now)}"
+    return before if before.startswith(problem) else f"{problem}{time_text(now.replace(microsecond=0))}"
 
 
 def report_problem(

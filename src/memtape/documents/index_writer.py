@@ -82,11 +82,11 @@ def _placed(document: Document) -> Iterator[tuple[str, tuple[int, int]]]:
 class IndexWriter:
     """Writes to one scope. Create it inside a write transaction and use it only there."""
 
-    def __init__(self, cache: DocumentCache, owner: str, agent: str) -> None:
+    def __init__(self, cache: DocumentCache, owner: str, agent: str, *, rebuild: bool = False) -> None:
         scope = cache.scope(owner, agent, make=True)
         assert scope is not None
         self.scope = scope
-        self._cache, self._connection = cache, cache.connection
+        self._cache, self._connection, self._rebuild = cache, cache.connection, rebuild
 
     def apply(self, staged: Iterable[StagedDocument], gone: set[str]) -> WriteCounts:
         """Removes documents, then indexes others. Of a document whose text is unchanged only the look of its file is stored."""
@@ -97,6 +97,10 @@ class IndexWriter:
         for document, unchanged in staged:
             if unchanged:
                 self._update_look(document)
+                continue
+            if (replaced := self._continue(document)) is not None:
+                dropped_hashes |= replaced
+                changed += 1
                 continue
             before = self._remove(document.path)
             dropped_hashes |= before
@@ -117,12 +121,58 @@ class IndexWriter:
         rows = self._connection.execute("SELECT id FROM documents WHERE scope = ? AND path = ?", (self.scope, path)).fetchall()
         if not rows:
             return set()
-        number = rows[0][0]
-        chunks = self._connection.execute("DELETE FROM chunks WHERE document = ? RETURNING id, hash", (number,)).fetchall()
-        self._connection.executemany(f"DELETE FROM words_{self.scope} WHERE rowid = ?", [(chunk,) for chunk, _ in chunks])
+        number = int(rows[0][0])  # type: ignore[arg-type]
+        hashes = self._remove_chunks(number, 0)
         self._connection.execute(f"DELETE FROM whole_{self.scope} WHERE rowid = ?", (number,))
+        self._connection.execute("DELETE FROM parts WHERE document = ?", (number,))
         self._connection.execute("DELETE FROM documents WHERE id = ?", (number,))
-        return {str(hash) for _, hash in chunks} or {""}
+        return hashes or {""}
+
+    def _remove_chunks(self, number: int, start: int) -> set[str]:
+        """Removes the passages of a document from this character on. Returns their hashes."""
+        sql = "DELETE FROM chunks WHERE document = ? AND start >= ? RETURNING id, hash"
+        chunks = self._connection.execute(sql, (number, start)).fetchall()
+        self._connection.executemany(f"DELETE FROM words_{self.scope} WHERE rowid = ?", [(chunk,) for chunk, _ in chunks])
+        return {str(hash) for _, hash in chunks}
+
+    def _continue(self, document: Document) -> set[str] | None:
+        """Indexes a large document from its first changed part on, as a log grows. Returns the hashes of the removed passages.
+
+        Returns None if it was not indexed in parts, or with another type or tier, or if all is to be indexed again.
+        """
+        if document.parts is None or document.entry is None or self._rebuild:
+            return None
+        sql = "SELECT id FROM documents WHERE scope = ? AND path = ? AND given = ?"
+        rows = self._connection.execute(sql, (self.scope, document.path, type_and_tier(document))).fetchall()
+        if not rows:
+            return None
+        number = int(rows[0][0])  # type: ignore[arg-type]
+        sql = "SELECT hash FROM parts WHERE document = ? ORDER BY part"
+        known = [str(hash) for (hash,) in self._connection.execute(sql, (number,)).fetchall()]
+        if not known:
+            return None
+        removed: set[str] | None = None
+        count, end = 0, 0
+        for part, at in _placed(document):
+            # Behind the first difference every part may begin at another line.
+            if removed is None and (count >= len(known) or known[count] != digest(part)):
+                removed = self._remove_parts(number, count, at[1])
+            if removed is not None:
+                self._insert_part(number, count, document, part, at)
+            count, end = count + 1, at[1] + len(part)
+        if removed is None:
+            removed = self._remove_parts(number, count, end)
+        sql = "UPDATE documents SET hash = ?, chunks = (SELECT count(*) FROM chunks WHERE document = documents.id) WHERE id = ?"
+        self._connection.execute(sql, (document.hash, number))
+        if date_in_path(document.path) is None:
+            self._connection.execute("UPDATE documents SET dated = ? WHERE id = ?", (document.entry.signature[1], number))
+        self._update_look(document)
+        return removed
+
+    def _remove_parts(self, number: int, part: int, start: int) -> set[str]:
+        """Removes the parts of a document from this one on, which begins at this character."""
+        self._connection.execute("DELETE FROM parts WHERE document = ? AND part >= ?", (number, part))
+        return self._remove_chunks(number, start)
 
     def _update_look(self, document: Document) -> None:
         assert document.entry is not None
@@ -147,13 +197,19 @@ class IndexWriter:
         day = signature[1] if dated is None else nanoseconds(dated)
         values = (*origin, type_and_tier(document), document.hash or digest(text), day, figures)
         number = int(self._connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
-        count = sum(self._insert_chunks(number, document, part, at) for part, at in _placed(document))
+        count = sum(self._insert_part(number, part, document, text, at) for part, (text, at) in enumerate(_placed(document)))
         # The only passage of a document says all that the document says, and a document in parts is about too many things.
         if count > 1 and document.parts is None:
             whole = f"INSERT INTO whole_{self.scope} (rowid, head, body, pairs) VALUES (?, ?, ?, ?)"
             self._connection.execute(whole, (number, document.name, text, pair_text(text)))
         if count != 1:
             self._connection.execute("UPDATE documents SET chunks = ? WHERE id = ?", (count, number))
+
+    def _insert_part(self, number: int, part: int, document: Document, text: str, at: tuple[int, int]) -> int:
+        """Inserts the passages of a part of a document; returns how many they are."""
+        if document.parts is not None:
+            self._connection.execute("INSERT INTO parts VALUES (?, ?, ?, ?)", (self.scope, number, part, digest(text)))
+        return self._insert_chunks(number, document, text, at)
 
     def _insert_chunks(self, number: int, document: Document, text: str, at: tuple[int, int]) -> int:
         """Cuts and inserts a text that begins behind so many lines and characters of its document."""

@@ -18,7 +18,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from html import unescape
 from typing import Any
@@ -67,6 +67,7 @@ class Export:
     metrics: dict[str, float] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
     period: tuple[str, ...] = ()
+    also: tuple[Export, ...] = ()  # further strategies in the same file
 
 
 def metric_name(name: str) -> str | None:
@@ -156,15 +157,21 @@ def _from_json(data: object) -> Export | None:
 
 
 def _freqtrade(strategies: Mapping[str, Any]) -> Export | None:
-    """Returns the first strategy of a freqtrade result; a comparison of several has one file for each."""
-    for name, result in strategies.items():
-        if isinstance(result, dict) and "total_trades" in result:
-            metrics = dict(_metrics((key, str(value)) for key, value in result.items() if isinstance(value, int | float)))
-            ends = tuple(_day(result.get(key)) for key in ("backtest_start", "backtest_end"))
-            parameters = {key: result[key] for key in _FREQTRADE_SETTINGS if isinstance(result.get(key), str | int | float)}
-            pairs = result.get("pairlist")
-            return Export("freqtrade", name, tuple(map(str, pairs)) if isinstance(pairs, list) else (), metrics, parameters, ends)
-    return None
+    """Returns the strategies of a freqtrade result: one file has all that were tested together (`--strategy-list`)."""
+    tested = [
+        _freqtrade_strategy(name, result)
+        for name, result in strategies.items()
+        if isinstance(result, dict) and "total_trades" in result
+    ]
+    return replace(tested[0], also=tuple(tested[1:])) if tested else None
+
+
+def _freqtrade_strategy(name: str, result: Mapping[str, Any]) -> Export:
+    metrics = dict(_metrics((key, str(value)) for key, value in result.items() if isinstance(value, int | float)))
+    ends = tuple(_day(result.get(key)) for key in ("backtest_start", "backtest_end"))
+    parameters = {key: result[key] for key in _FREQTRADE_SETTINGS if isinstance(result.get(key), str | int | float)}
+    pairs = result.get("pairlist")
+    return Export("freqtrade", name, tuple(map(str, pairs)) if isinstance(pairs, list) else (), metrics, parameters, ends)
 
 
 def _day(value: object) -> str:

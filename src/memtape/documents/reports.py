@@ -28,7 +28,7 @@ from datetime import date
 from typing import Any
 
 from memtape.core.value_class import dataclass
-from memtape.documents.report_exports import as_share, metric_name, number_in, read_export
+from memtape.documents.report_exports import Export, as_share, metric_name, number_in, read_export
 
 CAVEAT_START = "These are simulated trades"
 BLOCK_NAME, BLOCK_VERSION = "memtape_report", 1
@@ -56,6 +56,7 @@ class Report:
     parameters: dict[str, Any] = field(default_factory=dict)
     period: tuple[str, str] | None = None  # its first and last day
     engine: str = ""
+    also: tuple[Report, ...] = ()  # of further strategies in the same file
 
     @property
     def is_computed(self) -> bool:
@@ -73,11 +74,14 @@ class ReportComparison:
 
 def report_from_json(text: str) -> Report:
     """Returns a report as it is stored in the index."""
-    stored = json.loads(text)
+    return _stored(json.loads(text))
+
+
+def _stored(stored: Mapping[str, Any]) -> Report:
     period = stored.get("period")
     return Report(
         stored["strategy"], tuple(stored["symbols"]), stored.get("metrics", {}), stored.get("parameters", {}),
-        tuple(period) if period else None, stored.get("engine", ""),
+        tuple(period) if period else None, stored.get("engine", ""), tuple(map(_stored, stored.get("also", ()))),
     )  # fmt: skip
 
 
@@ -90,6 +94,7 @@ def parse_report(path: str, text: str) -> Report | None:
     """Returns what a report says; None if the document is not a report."""
     if text.startswith("# Simulation: ") and CAVEAT_START in text[:600]:
         return _own_page(text)
+    text = text.replace("\r\n", "\n")
     if text.startswith("---\n"):
         head, end, _ = text[4:].partition("\n---")
         if end and (block := _block(_front_matter(head))):
@@ -103,8 +108,13 @@ def parse_report(path: str, text: str) -> Report | None:
         if isinstance(data, dict) and (block := _block(data)):
             return block
     export = read_export(path, text)
-    return None if export is None else Report(
-        export.strategy, export.symbols, export.metrics, export.parameters, _period(export.period), export.engine
+    return None if export is None else _of_export(export)
+
+
+def _of_export(export: Export) -> Report:
+    also = tuple(_of_export(each) for each in export.also)
+    return Report(
+        export.strategy, export.symbols, export.metrics, export.parameters, _period(export.period), export.engine, also
     )  # fmt: skip
 
 
@@ -141,6 +151,7 @@ def _block(data: Mapping[str, Any]) -> Report | None:
         str(data.get("strategy") or ""), tuple(map(str, [symbols] if isinstance(symbols, str) else symbols or ())), metrics,
         {str(name): value for name, value in parameters.items()} if isinstance(parameters, dict) else {},
         _period(data.get("period")), str(data.get("engine") or ""),
+        tuple(block for each in data.get("also") or () if isinstance(each, dict) and (block := _block(each))),
     )  # fmt: skip
 
 
@@ -150,19 +161,26 @@ def _period(given: object) -> tuple[str, str] | None:
 
 
 def _front_matter(head: str) -> dict[str, Any]:
-    """Returns front matter: `name: value`, lists in square brackets, and one level of indented names."""
+    """Returns front matter: `name: value`, one level of indented names, and lists in square brackets or of items with dashes."""
     found: dict[str, Any] = {}
     inner: dict[str, Any] | None = None
+    last = ""
     for line in head.split("\n"):
         name, colon, value = line.partition(":")
-        if not colon or line.lstrip().startswith(("#", "-")):
+        item = line.lstrip()
+        if item.startswith("- ") and last and not found[last]:
+            found[last] = []
+        if item.startswith("- ") and last and isinstance(found[last], list):
+            found[last].append(_plain(item[2:]))
+        if not colon or item.startswith(("#", "-")):
             continue
         if line[:1].isspace() and inner is not None:
             inner[name.strip()] = _plain(value)
         elif value.strip():
-            found[name.strip()], inner = _plain(value), None
+            found[name.strip()], inner, last = _plain(value), None, ""
         else:
-            inner = found[name.strip()] = {}
+            last = name.strip()
+            inner = found[last] = {}
     return found
 
 

@@ -134,10 +134,12 @@ class SkippedFile:
         ('cannot be read', 'not text')
         >>> SkippedFile("c.md", "has 9,000,000,000 bytes: files over 2,000,000,000 are not read").reason
         'too large'
+        >>> SkippedFile("/desk", "this folder is not there; since 2026-05-12T12:00:00Z").reason
+        'this folder is not there'
         """
         if self.problem.startswith("has "):
             return "too large"
-        return "too many files" if self.problem.startswith("more than ") else self.problem.partition(":")[0]
+        return "too many files" if self.problem.startswith("more than ") else re.split("[:;]", self.problem, maxsplit=1)[0]
 
     def hides(self, path: str) -> bool:
         """Returns True if a document may still exist although the walk did not find it.

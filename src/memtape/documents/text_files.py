@@ -25,6 +25,7 @@ LASTING_PROBLEMS = NOT_TEXT, NO_TRANSCRIPT, NO_REPORT = (
     "not text", "records that are no transcript", "tables, pages or archives that are no report of a known engine",
 )  # fmt: skip
 PART_CHARACTERS = 1_000_000
+MAX_LINE_CHARACTERS = 8_000_000  # a longer line is cut into parts, and cannot be cited
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 CLOCK_TICK_NS = 10_000_000  # the clock of a file system may be as coarse as this
 _ESCAPE = re.compile(r"\\(?:([nrtbf])|((?:u[0-9a-fA-F]{4}(?:\\(?=u[0-9a-fA-F]{4}))?)+)|.)")
@@ -76,7 +77,7 @@ def _parts(file: Path, path: str) -> Iterator[str]:
         decoder = codecs.getincrementaldecoder(detect_encoding(content, is_whole=False) or "utf-8")("replace")
         while content:
             text = rest + decoder.decode(content)
-            cut = text.rfind("\n") + 1 or (len(text) if len(text) > 2 * PART_CHARACTERS else 0)
+            cut = text.rfind("\n") + 1 or (len(text) if len(text) > MAX_LINE_CHARACTERS else 0)
             if cut:
                 yield _without_escapes(path, text[:cut])
             rest, content = text[cut:], opened.read(PART_CHARACTERS)

@@ -13,7 +13,7 @@ from memtape.core.decisions.decision_outcomes import StatedOutcome
 from memtape.core.events import Event
 from memtape.core.fill_records import fill_discrepancy
 from memtape.core.fills import FillCorrection
-from memtape.core.items import Item, Position, StoredItem, unpack_items
+from memtape.core.items import Item, Position, StoredItem, names_in_fills, unpack_items
 from memtape.core.observed import Bars, Decision, Observed, Tick, occurred_at
 from memtape.core.values import require_storable
 from memtape.engine.arguments import require_mapping, require_several
@@ -23,7 +23,7 @@ from memtape.engine.scope import AgentScope
 from memtape.engine.view.ledger import listed_imports
 from memtape.engine.write.arrivals import Arrival, check_time, checked_value, complete_value
 from memtape.engine.write.batch import Batch
-from memtape.engine.write.decision_names import with_owners_names
+from memtape.engine.write.decision_names import renamed_decisions, with_owners_names
 from memtape.engine.write.learn import learn_from_batch
 from memtape.engine.write.log_writer import Receipt
 from memtape.engine.write.positions import rederive
@@ -93,6 +93,13 @@ class Imports:
         with self._scope.reading() as tables:
             return _stated_outcomes(tables, decisions)
 
+    def owners_names(self, decisions: Sequence[Decision]) -> dict[str, str]:
+        """The ids under which a commit records those of these decisions whose names a model has used; writes nothing."""
+        if not decisions:
+            return {}
+        with self._scope.reading() as tables:
+            return renamed_decisions(decisions, with_owners_names(tables, decisions, self._scope.resources.author))
+
     def preview(self, values: Iterable[Observed], outcomes: Iterable[StatedOutcome] = ()) -> tuple[int, int]:
         """Returns how many of these values are new and how many are known already; writes nothing.
 
@@ -134,7 +141,9 @@ class Imports:
             earlier = len(tables.items("import", EVERYTHING))
             batch = make_id(self._scope.agent.id, "import", digest(canonical_plain(plain(dict(source)))), earlier)
             writer = self._scope.writer(tables)
-            listed = with_owners_names(tables, listed, self._scope.resources.author)
+            stated_as, listed = listed, with_owners_names(tables, listed, self._scope.resources.author)
+            renamed = renamed_decisions(stated_as, listed)
+            outcomes = [outcome.under(renamed) for outcome in outcomes]
             arrivals = [Arrival(value, occurred_at(value) or now, batch, own_times=isinstance(value, Bars)) for value in listed]
             decided = {value.id for value in listed if isinstance(value, Decision)}
             known = {key for _, key in tables.log_rows_of(("decision", id_) for id_ in decided if id_ is not None)}
@@ -313,7 +322,8 @@ def _positions_of(tables: Tables, voided: Sequence[VoidedItem], upto: int) -> se
     if any(item.kind == "tick" for item in voided):
         found |= set(tables.positions(since=EPOCH)) | set(tables.positions_ever(EVERYTHING))
     # A fill takes its reason and its stop from the decision or order that it names.
-    names = [f"{item.kind[0]}:{item.key}" for item in voided if item.kind in ("decision", "order")]
+    named = [item for item in voided if item.kind in ("decision", "order")]
+    names = [f"{item.kind[0]}:{name}" for item in named for name in names_in_fills(item.key)]
     if names:
         found |= set(tables.fills_naming(names, upto=upto))
     return found

@@ -11,7 +11,7 @@ from memtape.core.authors import MODEL_AUTHOR
 from memtape.core.codec import make_id
 from memtape.core.decisions.cards import fit_card
 from memtape.core.decisions.outcomes import check_decision
-from memtape.core.events import CardMisfit, TradeClosed
+from memtape.core.events import CardMisfit, DecisionRenamed, TradeClosed
 from memtape.core.ids import DecisionId
 from memtape.core.items import OWNER_STREAM
 from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Tick, occurred_at
@@ -24,7 +24,7 @@ from memtape.engine.view.agent_config import card_type
 from memtape.engine.view.decisions import decision_card, refuse_closed_gate
 from memtape.engine.view.owner_stream import skill_from_item
 from memtape.engine.write.arrivals import Arrival, check_time, checked_value, complete_value, expected_names, named_claim
-from memtape.engine.write.decision_names import with_owners_names
+from memtape.engine.write.decision_names import renamed_decisions, with_owners_names
 from memtape.engine.write.quiet_ticks import changes_account, has_parts
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
@@ -150,10 +150,13 @@ class Recording:
         self, tables: Tables, value: Observed, now: datetime, backfill: bool, shown: AssembledBrief | None, run: str | None
     ) -> Receipt:
         """Write a completed value in an open transaction."""
+        renamed: dict[str, str] = {}
         if isinstance(value, Claim):
             value = named_claim(tables, value)
         elif isinstance(value, Decision | Tick):
-            (value,) = with_owners_names(tables, [value], self._scope.resources.author)
+            stated = [value]
+            (value,) = with_owners_names(tables, stated, self._scope.resources.author)
+            renamed = renamed_decisions(stated, [value])
         writer = self._scope.writer(tables)
         known_at = self._known_at(value, now, backfill)
         if isinstance(value, Claim | Closing) and self._is_backdated(writer, known_at):
@@ -162,6 +165,8 @@ class Recording:
         receipt = writer.one(Arrival(value, known_at, own_times=own_times))
         if self._reflection_due(tables, receipt):
             receipt = replace(receipt, reflection_due=True)
+        if renamed:
+            receipt = replace(receipt, concluded=(*receipt.concluded, *(DecisionRenamed(*ids) for ids in renamed.items())))
         if shown is not None:
             decision = _first_decision(value)
             run = decision.run.id if decision is not None and decision.run is not None else run
@@ -184,8 +189,9 @@ class Recording:
             recorded: str | None = None
             if isinstance(value, Decision):
                 named = replace(value, id=_free_name(tables, value))
+                renamed = renamed_decisions([named], with_owners_names(tables, [named], self._scope.resources.author))
                 self._write(tables, named, now, False, shown, begun.start.id)
-                recorded = named.id
+                recorded = renamed.get(named.id or "", named.id)
             elif shown is not None:
                 at = self._scope.stated_at(tables)
                 write_shown(self._scope.writer(tables), shown, at, decision=examined, run=begun.start.id)

@@ -22,7 +22,7 @@ from memtape.store.cutoff import EVERYTHING
 from memtape.store.database import in_batches
 from memtape.store.kept_memories import KeptMemories
 from memtape.store.rows import COLUMNS, PositionRow, added_item
-from memtape.store.tables import Tables
+from memtape.store.tables import Tables, order_in
 
 if TYPE_CHECKING:
     from memtape.core.ids import OwnerId
@@ -250,8 +250,10 @@ class BatchTables(Tables):
         for row in rows:
             if row["kind"] in ("decision", "order"):
                 self._added[row["kind"], row["key"]] = row
-            elif row["kind"] == "fill" and self._fills_naming is not None and row["ref"] in self._fills_naming:
-                self._fills_naming[row["ref"]].append(((row["symbol"], row["leg"]), moment(row["at"]), row["seq"]))
+            elif row["kind"] == "fill" and self._fills_naming is not None and row["ref"] is not None:
+                both = f"o:{order_in(row['body'])}" if row["ref"].startswith("d:") else row["ref"]
+                for name in {row["ref"], both} & self._fills_naming.keys():
+                    self._fills_naming[name].append(((row["symbol"], row["leg"]), moment(row["at"]), row["seq"]))
 
     def put_tick_items(self, values: Sequence[Row]) -> None:
         """Add ticks and equity marks as the values of their rows."""
@@ -263,9 +265,13 @@ class BatchTables(Tables):
         """Items of one kind."""
         if self._has_none(kind):
             return []
-        added = [self._added.get((kind, key)) for key in which["keys"]] if which.keys() == {"keys"} else [None]
-        if known is not EVERYTHING or None in added:
+        if known is not EVERYTHING or which.keys() != {"keys"}:
             return super().items(kind, known, **which)
+        names = self._names or {}
+        keys = [key for key in which["keys"] if names.get((kind, key), 0) is not None]
+        added = [self._added.get((kind, key)) for key in keys]
+        if None in added:
+            return super().items(kind, known, keys=keys)
         return sorted(map(added_item, filter(None, added)), key=lambda item: (item.at, item.seq, item.key))
 
     def fills_naming(self, names: Sequence[str], upto: int) -> dict[Position, datetime]:

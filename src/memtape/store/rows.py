@@ -207,6 +207,7 @@ def affect_values(owner: OwnerId, stream: str, step: AffectStep) -> Row:
     return (
         owner, stream, micros(step.at), step.rank, step.id, micros(step.known_at), micros(step.known_by), step.confidence,
         step.wins, step.losses, step.nav, step.peak, step.flows, micros_of(step.marked_at), step.pnl_r,
+        step.scaled_peak,
     )  # fmt: skip
 
 

@@ -337,6 +337,12 @@ MIGRATIONS: tuple[Migration, ...] = (
             ),
         ),
     ),
+    Migration(
+        8,
+        "peaks scaled by deposits and withdrawals",
+        # The rebuild that follows a change of rules fills it.
+        ("ALTER TABLE affect ADD COLUMN scaled_peak {real}",),
+    ),
 )
 
 TABLES = ("log", "streams", "items", "positions", "trades", "discrepancies", "bars", "episodes", "affect", "outcomes", "plans")

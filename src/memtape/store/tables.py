@@ -6,12 +6,13 @@ A `Tables` is handed to the engine inside a transaction. It turns rows into valu
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from memtape.core.codec import GENESIS, micros, moment, read_time
+from memtape.core.codec import GENESIS, canonical, micros, moment, read_time
 from memtape.core.items import StoredItem
 from memtape.core.ledger.terms import RULES_VERSION
 from memtape.store.cutoff import EVERYTHING, FOREVER, MINE, NEVER
@@ -45,6 +46,24 @@ _REPLACE_POSITION = "ON CONFLICT (owner, stream, symbol, leg) DO UPDATE SET " + 
     f"{column} = excluded.{column}" for column in COLUMNS["positions"][4:]
 )
 _values = {table: itemgetter(*columns) for table, columns in COLUMNS.items()}  # a row's values in the order of its columns
+
+
+MAX_TEXT_PATTERNS = 8
+
+
+def order_in(body: str) -> str | None:
+    """The order that the stored body of a fill names."""
+    named: str | None = json.loads(body).get("order_id")
+    return named
+
+
+def _in_pattern(text: str) -> str:
+    """Text as a pattern of LIKE has it.
+
+    >>> _in_pattern("50%_a!")
+    '50!%!_a!!'
+    """
+    return re.sub("([%_!])", r"!\1", text)
 
 
 class Tables(TradeTables):
@@ -349,9 +368,11 @@ class Tables(TradeTables):
             f"SELECT symbol, leg, at FROM items WHERE {MINE} AND ref IN :names AND kind || '' = 'fill' AND seq <= :upto",
             {**self._mine, "names": list(names), "upto": upto},
         )
+        found = [((symbol, leg), moment(at)) for symbol, leg, at in rows]
+        found += [(position, at) for _, position, at, seq in self._fills_with_both(names) if seq <= upto]
         since: dict[Position, datetime] = {}
-        for symbol, leg, at in rows:
-            since[symbol, leg] = min(since.get((symbol, leg), moment(at)), moment(at))
+        for position, at in found:
+            since[position] = min(since.get(position, at), at)
         return since
 
     def _fills_with_refs(self, names: Sequence[str]) -> list[tuple[str, Position, datetime, int]]:
@@ -360,7 +381,25 @@ class Tables(TradeTables):
             f"SELECT ref, symbol, leg, at, seq FROM items WHERE {MINE} AND ref IN :names AND kind || '' = 'fill'",
             {**self._mine, "names": list(names)},
         )
-        return [(ref, (symbol, leg), moment(at), seq) for ref, symbol, leg, at, seq in rows]
+        found = [(ref, (symbol, leg), moment(at), seq) for ref, symbol, leg, at, seq in rows]
+        return found + self._fills_with_both(names)
+
+    def _fills_with_both(self, names: Sequence[str]) -> list[tuple[str, Position, datetime, int]]:
+        """The same of fills that name one of these orders and a decision too, which their `ref` has."""
+        orders = {name for name in names if name.startswith("o:")}
+        if not orders:
+            return []
+        # One order, or a few, are looked for in the text, so that not every body is read.
+        looked_for = [canonical(name.removeprefix("o:")) for name in sorted(orders)] if len(orders) <= MAX_TEXT_PATTERNS else [""]
+        patterns = {f"p{n}": f'%"order_id":{_in_pattern(text)}%' for n, text in enumerate(looked_for)}
+        like = " OR ".join(f"body LIKE :{name} ESCAPE '!'" for name in patterns)
+        rows = self.session.all(
+            f"SELECT body, symbol, leg, at, seq FROM items WHERE {MINE} AND ref >= 'd:' AND ref < 'd;' AND kind || '' = 'fill' "
+            f"AND ({like})",
+            {**self._mine, **patterns},
+        )
+        named = [(f"o:{order_in(body)}", (symbol, leg), moment(at), seq) for body, symbol, leg, at, seq in rows]
+        return [each for each in named if each[0] in orders]
 
     def has_fill(self, position: Position | None = None, *, until: datetime | None = None, known: Cutoff = EVERYTHING) -> bool:
         """True if there is a fill: of any position, also one that was taken back since; or of one position, that counts."""

@@ -36,6 +36,7 @@ from memtape.surfaces.import_checks import (
     listed_problems,
     refuse_bad_rows,
     refuse_second_reading,
+    take_owners_names,
 )
 from memtape.surfaces.journal_imports import import_journal
 
@@ -109,6 +110,7 @@ def _check_found(memory: Memory, handle: AgentMemory | None, result: ImportResul
         _ask_for_account(result, settings)
     result.found[:] = drop_future(memory.clock.now(), result.found, result.problems)
     if handle:
+        result.found[:] = take_owners_names(handle, result.found, result.notes)
         result.found[:] = drop_changed(handle, result.found, result.problems)
         result.found[:] = drop_changed_outcomes(handle, result.found, result.problems)
         result.found[:] = drop_stale(handle, result.found, result.problems)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from memtape.brokers.importer import FoundRow, ImportProblem, ProblemGroup, group_problems
 from memtape.core.codec import plain, time_text
 from memtape.core.decisions.decision_outcomes import StatedOutcome
+from memtape.core.ids import DecisionId
 from memtape.core.items import Item, body_of, unpack_items
-from memtape.core.observed import CashFlow, Claim, ClosedTrade, EquityMark, Tick, occurred_at
+from memtape.core.observed import CashFlow, Claim, ClosedTrade, Decision, EquityMark, Tick, occurred_at
 from memtape.core.skills import DEFAULT_AGENT
 from memtape.engine.write.arrivals import CLOCK_TOLERANCE
 from memtape.errors import FieldProblem, Invalid
@@ -48,6 +50,29 @@ def drop_future(
         else:
             rows.append(each)
     return rows
+
+
+def take_owners_names(handle: AgentMemory, found: Sequence[FoundRow], notes: list[str]) -> list[FoundRow]:
+    """Give decisions whose id or order a model used for another decision the id under which they are recorded."""
+    stated = [each for row in found for each in (row.decision, row.value) if isinstance(each, Decision)]
+    renamed = handle.imports.owners_names(stated)
+    if not renamed:
+        return list(found)
+    first, *others = renamed.values()
+    more = f" and {len(others)} more" if others else ""
+    notes.append(f"recorded as {first}{more}: a model had used the id, or an order, for another decision")
+
+    def named(decision: Decision) -> Decision:
+        return replace(decision, id=DecisionId(renamed.get(decision.id or "", decision.id or "")))
+
+    return [
+        replace(
+            row, value=named(row.value) if isinstance(row.value, Decision) else row.value,
+            decision=named(row.decision) if row.decision is not None else None,
+            outcome=row.outcome.under(renamed) if row.outcome is not None else None,
+        )
+        for row in found
+    ]  # fmt: skip
 
 
 def drop_changed(

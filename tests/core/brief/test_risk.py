@@ -153,6 +153,13 @@ def test_streak_and_drawdown_come_from_the_mood_and_are_unknown_without_one():
     assert (state().losing_streak, state().drawdown) == (None, None)
 
 
+def test_after_a_deposit_the_share_stands_alone_where_the_lost_money_is_earned_back():
+    # Half of 1,000 was lost, 100,000 paid in, 500 earned: the account has its money back, and is far below its scaled peak.
+    mood = Affect(peak_equity=1_000.0, flow_free=1_000.0, equity=101_000.0, scaled_peak=201_000.0, assumed_equity=1_000.0)
+    told = [line.text for line in risk_lines(state(affect=mood), "USD")]
+    assert told == ["- Drawdown: 49.8 % from the peak, assuming 1,000"]
+
+
 def test_a_quiet_day_at_the_peak_has_nothing_to_tell():
     assert list(risk_lines(state(affect=Affect(peak_equity=100.0, equity=100.0)), "USD")) == []
     assert not state(affect=Affect(peak_equity=100.0, equity=99.0)).is_blank

@@ -30,6 +30,8 @@ NEVER = {
     "neither a weekend nor a weekday": {"all": [{"not": {"weekend": True}}, {"weekend": True}]},
     "an event further away than a day": {"field": "minutes_to_event", "op": "gt", "value": 2000},
     "a price above and below": {"all": [{"field": "price", "op": "gt", "value": 100}, {"not": {"field": "price", "op": "gt", "value": 50}}]},
+    "a winning and a losing streak": {"all": [{"field": "consecutive_losses", "op": "gt", "value": 2},
+                                              {"field": "consecutive_wins", "op": "ge", "value": 1}]},
     "absent and equal": {"all": [{"field": "regime", "op": "exists", "value": False}, {"regime": "ranging"}]},
 }  # fmt: skip
 ALWAYS = {
@@ -45,6 +47,9 @@ SOMETIMES = {
     "a label in other words": {"regime": "Up-Trend"},
     "an owner's label": {"regime": "witching hour"},
     "a symbol never traded": {"symbol": "DOGEUSD"},
+    "a streak of either kind": {"any": [{"field": "consecutive_losses", "op": "gt", "value": 2},
+                                        {"field": "consecutive_wins", "op": "gt", "value": 2}]},
+    "no streak at all": {"all": [{"consecutive_losses": 0}, {"consecutive_wins": 0}]},
     "one hour": {"hour_utc": 0},
     "two symbols in turn": {"any": [{"symbol": "BTC"}, {"symbol": "ETH"}]},
     "a change": {"field": "regime", "op": "changed"},

@@ -64,8 +64,8 @@ class RiskState:
     closed: tuple[str, ...] = ()  # ids of the trades in realized_usd
     unknown: int = 0  # trades closed today whose outcome is unknown or unverified
     losing_streak: int | None = None
-    drawdown: float | None = None  # a fraction of the peak
-    drawdown_usd: Decimal = ZERO
+    drawdown: float | None = None  # a share of the money that was there
+    drawdown_usd: Decimal = ZERO  # below the peak without deposits and withdrawals
     drawdown_limit: float | None = None
     assumption: str = ""  # what must be said beside a percentage of an equity that nobody stated
 

@@ -35,7 +35,8 @@ class Curve:
     def growth(self) -> tuple[tuple[datetime, Decimal], ...]:
         """What the first equity would have become without any deposit or withdrawal: the time-weighted return.
 
-        Between two points, a deposit counts from the first and a withdrawal from the second.
+        Between two points, a deposit counts from the first and a withdrawal from the second. Before the first money came, and
+        while all of it is paid out, nothing grows: a rebate on an empty account is no return.
 
         >>> from datetime import UTC
         >>> days = [datetime(2026, 1, n, tzinfo=UTC) for n in (1, 2, 3)]
@@ -47,16 +48,17 @@ class Curve:
         if not any(self.flows):
             return self.points
         with localcontext(MONEY):
-            (start, nav), moved = self.points[0], self.flows[0]
-            value = nav + moved
-            found = [(start, value)]
-            for (t, after), total in zip(self.points[1:], self.flows[1:], strict=True):
+            (_, nav), moved = self.points[0], self.flows[0]
+            at_work = [nav + moved]  # the money that could gain or lose on the way to each point
+            factors = [Decimal(1)]
+            for (_, after), total in zip(self.points[1:], self.flows[1:], strict=True):
                 there = nav + moved + max(total - moved, ZERO)
-                if value > 0 and after != nav:
-                    value = max(value * (1 + (after - nav) / there), ZERO) if there > 0 else ZERO
-                found.append((t, value))
+                at_work.append(there)
+                factors.append(max(1 + (after - nav) / there, ZERO) if there > 0 else Decimal(1))
                 nav, moved = after, total
-        return tuple(found)
+            value = next((money for money in at_work if money > 0), at_work[0])
+            values = [value := value * factor for factor in factors]
+        return tuple((t, value) for (t, _), value in zip(self.points, values, strict=True))
 
     @property
     def max_drawdown(self) -> tuple[Decimal, Decimal]:
@@ -174,11 +176,11 @@ def equity_curve(
     closed: Sequence[Trade], marks: Sequence[EquityMark], flows: Sequence[CashFlow], settings: AgentSettings
 ) -> Curve:
     """NAV from marks, or from closed trades in order of their exits."""
+    points: list[tuple[datetime, Decimal]] = []
+    totals: list[Decimal] = []
+    moved, pending = ZERO, sorted(flows, key=lambda flow: flow.t)
     with localcontext(MONEY):
         if marks:
-            points: list[tuple[datetime, Decimal]] = []
-            totals: list[Decimal] = []
-            moved, pending = ZERO, sorted(flows, key=lambda flow: flow.t)
             for mark in sorted(marks, key=lambda mark: mark.t):
                 while pending and pending[0].t <= mark.t:
                     moved += pending.pop(0).usd
@@ -186,13 +188,20 @@ def equity_curve(
                 totals.append(moved)
             return Curve(tuple(points), "marks", flows=tuple(totals) if any(totals) else ())
         nav = settings.starting_equity
-        points = []
         for trade in sorted(closed, key=lambda t: (t.exit_at or t.entry_at, t.id)):
+            at = trade.exit_at or trade.entry_at
             if not points:
                 points.append((trade.entry_at, nav))
+                totals.append(ZERO)
+                # What came before may be what the account is said to have started with.
+                pending = [flow for flow in pending if flow.t > trade.entry_at]
+            while pending and pending[0].t <= at:
+                moved += pending.pop(0).usd
             nav += trade.net_pnl_usd or ZERO
-            points.append((trade.exit_at or trade.entry_at, nav))
-        return Curve(tuple(points), "closed trades", assumed=settings.stated_equity is None)
+            points.append((at, nav))
+            totals.append(moved)
+        assumed = settings.stated_equity is None
+        return Curve(tuple(points), "closed trades", assumed, tuple(totals) if any(totals) and not assumed else ())
 
 
 def performance(

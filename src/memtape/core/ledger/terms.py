@@ -21,7 +21,8 @@ from memtape.core.values import ONE, ZERO
 # 4: labels are folded to their vocabularies, bars of a day give no session, tiers tell the venue from the owner's records.
 # 5: a trade that never held more than dust teaches nothing.
 # 6: a claim about a trade of the record adds its reflection, not its confidence; a model's words do not replace the owner's.
-RULES_VERSION = 6
+# 7: a drawdown is a share of the money that was there: deposits and withdrawals scale its peak.
+RULES_VERSION = 7
 TradeUnit = Literal["flat_to_flat", "fifo_lots"]
 
 

@@ -2,7 +2,8 @@
 
 Confidence is a slow average of how trades went (half of a change takes 6.6 trades). Risk appetite falls with the drawdown: slowly
 at first in the original form, which keeps a tenth even beyond the limit; in proportion to the distance from the limit in the form
-of Grossman and Zhou, which is zero at the limit. Equity must not contain deposits and withdrawals.
+of Grossman and Zhou, which is zero at the limit. A deposit or a withdrawal is neither profit nor loss, and leaves the drawdown as
+it was: a share of the money that was there when the loss was made.
 
 >>> risk_appetite(0.10), round(risk_appetite_gz(0.10), 6), risk_appetite(0.25), risk_appetite_gz(0.25)
 (0.75, 0.555556, 0.1, 0.0)
@@ -51,6 +52,22 @@ def risk_appetite_gz(drawdown: float, limit: float = DRAWDOWN_LIMIT) -> float:
     return max(0.0, (1.0 - (1.0 - _checked(limit)) / (1.0 - max(drawdown, 0.0))) / limit)
 
 
+def fallen_share(peak: float, nav: float, scaled_peak: float | None, equity: float) -> float:
+    """Returns the drawdown as a share of the scaled peak; where nothing has scaled the peak, of the peak without flows.
+
+    A loss after everything was paid out is more than all of it.
+
+    >>> fallen_share(100.0, 90.0, None, 90.0), fallen_share(1_000.0, -1_040.0, 51_000.0, 48_960.0)
+    (0.1, 0.04)
+    >>> fallen_share(100.0, 90.0, 0.0, -10.0)
+    1.0
+    """
+    top, bottom = (peak, nav) if scaled_peak is None else (scaled_peak, equity)
+    if top > 0:
+        return (top - bottom) / top
+    return 1.0 if bottom < top and peak > 0 else 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Affect:
     """An agent's affect state at a moment."""
@@ -59,6 +76,7 @@ class Affect:
     risk_appetite: float = 1.0
     drawdown_state: float = 0.0  # 0 at the peak, 1 at the limit
     peak_equity: float  # the highest equity without flows
+    scaled_peak: float | None = None  # the peak by which the equity fell, with deposits and withdrawals; None: there were none
     equity: float  # as the account shows it
     flow_free: float | None = None  # equity less deposits, plus withdrawals; None: there were none
     consecutive_wins: int = 0
@@ -68,7 +86,7 @@ class Affect:
 
     @property
     def equity_without_flows(self) -> float:
-        """Returns what the account would show without deposits and withdrawals: drawdowns are measured by it."""
+        """Returns what the account would show without deposits and withdrawals: money that was lost is measured by it."""
         return self.equity if self.flow_free is None else self.flow_free
 
     @property
@@ -78,7 +96,8 @@ class Affect:
 
     @property
     def drawdown(self) -> float:
-        return (self.peak_equity - self.equity_without_flows) / self.peak_equity if self.peak_equity > 0 else 0.0
+        """Returns how far the equity fell from its peak, as a share of the money that was there."""
+        return fallen_share(self.peak_equity, self.equity_without_flows, self.scaled_peak, self.equity)
 
     @property
     def drawdown_has_share(self) -> bool:
@@ -109,7 +128,7 @@ def affect_after_equity(state: Affect, equity: float) -> Affect:
     >>> ruined.drawdown, ruined.drawdown_state, ruined.risk_appetite
     (1.0, 1.0, 0.1)
     """
-    marked = replace(state, equity=equity, flow_free=None, peak_equity=max(state.peak_equity, equity))
+    marked = replace(state, equity=equity, flow_free=None, scaled_peak=None, peak_equity=max(state.peak_equity, equity))
     return replace(
         marked,
         risk_appetite=risk_appetite(marked.drawdown, state.limit),
@@ -172,6 +191,7 @@ class AffectStep(NamedTuple):
     flows: float
     marked_at: datetime | None  # when the broker last reported equity
     pnl_r: float | None = None  # of the close, if the event was one
+    scaled_peak: float | None = None  # the highest equity as the account shows it, scaled by flows; None: made by rules before 7
 
     @property
     def equity(self) -> float:
@@ -180,25 +200,31 @@ class AffectStep(NamedTuple):
 
     @property
     def drawdown(self) -> float:
-        """Returns the distance of equity without flows from its peak, as a share of the peak."""
-        return (self.peak - self.nav) / self.peak if self.peak > 0 else 0.0
+        """Returns how far the equity fell from its peak, as a share of the money that was there."""
+        return fallen_share(self.peak, self.nav, self.scaled_peak, self.equity)
 
     def state(self, limit: float = DRAWDOWN_LIMIT) -> Affect:
         """Returns the affect state of this step."""
-        calm = Affect(confidence=self.confidence, peak_equity=self.peak, equity=self.peak, consecutive_wins=self.wins,
-                      consecutive_losses=self.losses, limit=limit)  # fmt: skip
-        return replace(affect_after_equity(calm, self.nav), equity=self.equity, flow_free=self.nav)
+        return Affect(
+            confidence=self.confidence, risk_appetite=risk_appetite(self.drawdown, limit),
+            drawdown_state=min(1.0, self.drawdown / _checked(limit)), peak_equity=self.peak, scaled_peak=self.scaled_peak,
+            equity=self.equity, flow_free=self.nav, consecutive_wins=self.wins, consecutive_losses=self.losses, limit=limit,
+        )  # fmt: skip
 
 
 class AffectFold:
     """Folds events one by one into steps, starting from `before` and the outcomes in R up to it.
 
     A mark of the broker replaces the equity. Until the next mark, a close changes equity by its net outcome, unless the trade was
-    open at the last mark, which then already contains its value. A deposit is no profit. The first mark sets the scale and keeps
-    the drawdown reached by closed trades.
+    open at the last mark, which then already contains its value. A mark at the moment of a flow contains it. A deposit is no
+    profit: it scales the peak, so that the drawdown stays the same share. The first mark sets the scale and keeps the drawdown
+    reached by closed trades.
     """
 
-    __slots__ = ("_confidence", "_flows", "_known_by", "_losses", "_marked_at", "_nav", "_outcomes", "_peak", "_spread", "_wins")
+    __slots__ = (
+        "_confidence", "_flows", "_known_by", "_losses", "_marked_at", "_nav", "_outcomes", "_peak", "_scaled_peak", "_spread",
+        "_wins",
+    )  # fmt: skip
 
     def __init__(self, starting: float, before: AffectStep | None = None, outcomes: Sequence[float] = ()) -> None:
         # Most events are marks, which need no spread of outcomes.
@@ -206,6 +232,9 @@ class AffectFold:
         self._outcomes = outcomes
         self._confidence, self._wins, self._losses = (before.confidence, before.wins, before.losses) if before else (0.5, 0, 0)
         self._nav, self._peak, self._flows = (before.nav, before.peak, before.flows) if before else (starting, starting, 0.0)
+        # A step of rules before 7 has no scaled peak: then the peak without flows is moved to where the account is.
+        scaled = before.scaled_peak if before else None
+        self._scaled_peak = scaled if scaled is not None else self._peak + self._flows
         self._marked_at = before.marked_at if before else None
         self._known_by = before.known_by if before else None
 
@@ -225,16 +254,32 @@ class AffectFold:
             if self._marked_at is None or event.entered_at is None or event.entered_at >= self._marked_at:
                 self._nav += event.pnl_usd or 0.0
         elif isinstance(event, AccountFlow):
+            shown = self._nav + self._flows
             self._flows += event.usd
+            self._scale(shown, self._nav + self._flows)
         else:
             stated = event.equity - self._flows
             if self._marked_at is None:
+                shown, shows = self._nav + self._flows, stated + self._flows
+                self._scaled_peak = shows * (self._scaled_peak / shown) if shown > 0 else max(shows, self._scaled_peak)
                 self._peak = stated * (self._peak / self._nav) if self._nav > 0 else max(stated, self._peak)
             self._nav, self._marked_at = stated, event.at
         self._peak = max(self._peak, self._nav)
+        self._scaled_peak = max(self._scaled_peak, self._nav + self._flows)
         self._known_by = event.known_at if self._known_by is None else max(self._known_by, event.known_at)
         return AffectStep(event.at, event.rank, event.id, event.known_at, self._known_by, self._confidence, self._wins,
-                          self._losses, self._nav, self._peak, self._flows, self._marked_at, r)  # fmt: skip
+                          self._losses, self._nav, self._peak, self._flows, self._marked_at, r, self._scaled_peak)  # fmt: skip
+
+    def _scale(self, shown: float, shows: float) -> None:
+        """Move the peak with a flow, from what the account showed to what it shows, so that the drawdown stays the same share."""
+        if shows > 0:
+            # Money that is paid into an account with nothing in it begins anew.
+            self._scaled_peak = shows * (self._scaled_peak / shown) if shown > 0 else shows
+        elif shown > 0:
+            # All of it was paid out, or more than was known to be there: nothing is left that could have fallen.
+            self._scaled_peak = shows
+        elif self._scaled_peak <= 0:
+            self._scaled_peak += shows - shown  # still nothing; a ruined account, whose peak is above zero, stays ruined
 
 
 def event_order(event: AccountChange) -> tuple[datetime, int, str]:

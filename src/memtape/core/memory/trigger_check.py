@@ -4,8 +4,9 @@ Every field has a domain: an hour runs from 0 to 23, a session is one of a few l
 only finitely many values matter, because a condition can tell two numbers apart only at the numbers that it names. So each field
 is replaced by those few values, and the search asks whether any choice of them makes the trigger TRUE, or FALSE.
 
-The fields count as independent of each other, and a field may always be missing. Both make more outcomes possible than there are,
-so a trigger may escape the check, but no warning is wrong. A search that becomes too long ends without a warning.
+The fields count as independent of each other, apart from the two streaks, and a field may always be missing. Both make more
+outcomes possible than there are, so a trigger may escape the check, but no warning is wrong. A search that becomes too long ends
+without a warning.
 
 >>> from memtape.core.memory.predicate import read_predicate
 >>> late, early = {"field": "hour_utc", "op": "gt", "value": 20}, {"field": "hour_utc", "op": "lt", "value": 10}
@@ -80,6 +81,10 @@ NUMBER_DOMAINS: Mapping[str, NumberDomain] = {
     "consecutive_wins": _COUNT, "consecutive_losses": _COUNT, "open_positions": _COUNT,
     "minutes_to_event": NumberDomain(0, _DAY_MINUTES, above_low=True), "minutes_since_event": NumberDomain(0, _DAY_MINUTES),
 }  # fmt: skip
+
+
+# The last trade either won or did not: one of the two streaks is always zero.
+STREAKS = ("consecutive_wins", "consecutive_losses")
 
 
 class _SearchTooLong(Exception):
@@ -244,7 +249,7 @@ class _Search:
             else:
                 choices.append([(part, truth) for part in predicate.parts])
         if not choices:
-            return True
+            return not all(name in left and all(now for now, _ in left[name]) for name in STREAKS)
         first, *rest = sorted(choices, key=len)
         others = [_joined(choice) for choice in rest]
         return any(self._reachable([goal, *others], left) for goal in first)

@@ -90,7 +90,9 @@ def _from_state(affect: Affect, owners_limit: float | None, currency: str) -> It
     # A limit is called the owner's only if the owner set it.
     whose = f"memtape's default limit of {100 * limit:.4g} %" if owners_limit is None else f"your limit of {100 * limit:.4g} %"
     fallen = f"Drawdown of {100 * affect.drawdown:.1f} %"
-    if affect.assumption:
+    if affect.assumption and not affect.below_peak:
+        fallen += f" ({affect.assumption.removeprefix(', ')})"
+    elif affect.assumption:
         lost = format_money(Decimal(repr(affect.below_peak)), currency)
         share = f"{100 * affect.drawdown:.1f} %" if affect.drawdown_has_share else "more than all of it"
         fallen = f"Drawdown of {lost} ({share}{affect.assumption})"

@@ -26,7 +26,7 @@ def index_notes(documents: IndexedDocuments, *, is_empty: bool) -> Iterator[str]
     for shared in (False, True):
         health = documents.health(shared=shared)
         whose = "shared documents: " if shared else ""
-        synced = "never" if health.last_sync is None else time_text(health.last_sync)
+        synced = "never" if health.last_sync is None else time_text(health.last_sync.replace(microsecond=0))
         folders = documents.folders(shared=shared)
         missing = [f"{folder.root} {why}" for folder in folders if (why := folder_problem(folder.root))]
         if folders and health.last_sync is None:

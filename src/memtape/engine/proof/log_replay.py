@@ -136,7 +136,7 @@ class LogReplay:
             self._plan(row.kind, payload["stated"], known_at)
             return
         observed = dict(payload["observed"])
-        kind = {"more": "tick", "fill_again": "fill"}.get(row.kind, row.kind)
+        kind = {"more": "tick", "fill_again": "fill", "decision_again": "decision"}.get(row.kind, row.kind)
         if kind in ("tick", "bars") and isinstance(observed.get("bars"), dict):
             self.deliveries[row.seq] = observed.pop("bars")
         if kind == "bars":
@@ -397,12 +397,14 @@ class LogReplay:
     def _decision(self, name: str) -> tuple[Decision, datetime] | None:
         sort, _, said = name.partition(":")
         for id_ in names_by_authority(said):
+            since: datetime | None = None
             if sort == "o":
-                order = self._here.get(("order", id_))
-                id_ = self.item(order).ref or "" if order is not None else ""
+                if (order := self._here.get(("order", id_))) is None:
+                    continue
+                since, id_ = self.item(order).known_at, self.item(order).ref or ""
             if (index := self._here.get(("decision", id_))) is not None:
                 item = self.item(index)
-                return read(Decision, item.body), item.known_at
+                return read(Decision, item.body), item.known_at if since is None else max(since, item.known_at)
         return None
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from memtape.core.decisions.decision_outcomes import effective_outcome
+from memtape.core.items import names_by_authority
 from memtape.engine.write.reported_trades import reported_id
 from memtape.store.database import in_batches
 
@@ -50,7 +51,7 @@ def _named_trades(view: View, decisions: Sequence[StoredItem]) -> dict[str, list
 
     Fills name their decision. A trade that its source reports whole cannot, so the decision names the trade.
     """
-    by_trade = {name: item.key for item in decisions for name in item.body.get("order_ids", ())}
+    by_trade = _decisions_of_orders(view, decisions)
     found: dict[str, list[Trade]] = {}
     for some in in_batches(sorted(by_trade)):
         keys = {
@@ -60,6 +61,15 @@ def _named_trades(view: View, decisions: Sequence[StoredItem]) -> dict[str, list
         for trade in view.closed_trades(keys.keys()):
             found.setdefault(keys[trade.id], []).append(trade)
     return found
+
+
+def _decisions_of_orders(view: View, decisions: Sequence[StoredItem]) -> dict[str, str]:
+    """By the name of an order, which of these decisions has it: the owner's, or else the first that named it."""
+    names, asked = {name for item in decisions for name in item.body.get("order_ids", ())}, {item.key for item in decisions}
+    keys = sorted(key for name in names for key in names_by_authority(name))
+    refs = {order.key: order.ref for some in in_batches(keys) for order in view.items("order", keys=some)}
+    of = {name: next((ref for key in names_by_authority(name) if (ref := refs.get(key)) is not None), None) for name in names}
+    return {name: decision for name, decision in of.items() if decision in asked}
 
 
 def _decisions(

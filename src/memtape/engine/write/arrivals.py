@@ -10,7 +10,7 @@ from memtape.core.codec import make_id, plain, time_text
 from memtape.core.fill_records import amended_fields, fills_of
 from memtape.core.fills import Dividend, Instrument
 from memtape.core.ids import DecisionId
-from memtape.core.items import Item, bars_digest, claim_content_id, fill_references, unpack_items
+from memtape.core.items import Item, bars_digest, claim_content_id, fill_references, names_by_authority, unpack_items
 from memtape.core.observed import (
     READERS,
     Bars,
@@ -168,6 +168,10 @@ def expected_names(ticks: Iterable[Tick]) -> tuple[list[str], list[tuple[str, st
             continue
         names += [(item.kind, item.key) for item in unpack_items(tick)]
         names += names_about_fills(fills_of(tick))
+        for fill in fills_of(tick):
+            # What it names is looked for under the owner's name too.
+            names += [("decision", name) for name in names_by_authority(fill.decision or "")[:1] if fill.decision]
+            names += [("order", name) for name in names_by_authority(fill.order_id or "")[:1] if fill.order_id]
         for decision in tick.decisions:
             decided += fill_references(decision)
     return keys, names, decided

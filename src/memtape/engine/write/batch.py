@@ -41,6 +41,8 @@ class Batch:
     reported_trades: list[tuple[Item, datetime]] = field(default_factory=list)
     # New decisions. A fill stored earlier may name one of them.
     decisions: list[Item] = field(default_factory=list)
+    # New orders. A fill stored earlier may name one of them, also if its decision was known before.
+    orders: list[Item] = field(default_factory=list)
     # The rows of the table `items`.
     item_rows: list[dict[str, Any]] = field(default_factory=list)
     # Equity marks and cash flows.

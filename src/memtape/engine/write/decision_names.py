@@ -32,16 +32,26 @@ def with_owners_names(tables: Tables, values: Sequence[Observed], author: LogAut
     Raises `Invalid` if a model uses a name that is made here.
     """
     if author.tier >= MODEL_AUTHOR.tier:
-        for value in values:
-            if isinstance(value, Decision):
-                _refuse_mark(value)
-        return list(values)
+        return [_without_orders_of_owner(tables, value) if isinstance(value, Decision) else value for value in values]
     decided = [decision for value in values for decision in _decisions_of(value)]
     if not decided:
         return list(values)
     names = {(item.kind, item.key) for decision in decided for item in decision_items(decision, None)}
     known = tables.log_rows_of(sorted(names))
     return [_renamed(tables, value, known) for value in values] if known else list(values)
+
+
+def renamed_decisions(stated: Sequence[Observed], named: Sequence[Observed]) -> dict[str, str]:
+    """The decisions that were renamed: the id that was stated, and the one under which each is recorded."""
+    ids = [[decision.id or "" for value in values for decision in _decisions_of(value)] for values in (stated, named)]
+    return {before: after for before, after in zip(*ids, strict=True) if before != after}
+
+
+def _without_orders_of_owner(tables: Tables, decision: Decision) -> Decision:
+    """A decision of a model. If the owner recorded it, the model adds no order to it."""
+    _refuse_mark(decision)
+    seq = tables.log_rows_of([("decision", decision.id)]).get(("decision", decision.id)) if decision.id is not None else None
+    return decision if seq is None or _is_models(tables, seq) else replace(decision, order_ids=())
 
 
 def _refuse_mark(decision: Decision) -> None:
@@ -79,13 +89,15 @@ def _is_taken(tables: Tables, decision: Decision, known: dict[tuple[str, str], i
     }  # fmt: skip
     if not taken:
         return False
-    if ("decision", decision.id) not in taken:
-        return True  # an order of it
-    (stored,) = tables.items("decision", EVERYTHING, keys=[decision.id])
-    earlier = plain(read(Decision, stored.body))
-    stated = {name: part for name, part in plain(decision).items() if part and name not in _NAMES_AND_TIMES}
-    # A desk may record again what its model decided; then nothing is to be said twice.
-    return any(earlier.get(name) != part for name, part in stated.items())
+    if ("decision", decision.id) in taken:
+        (stored,) = tables.items("decision", EVERYTHING, keys=[decision.id])
+        earlier = plain(read(Decision, stored.body))
+        stated = {name: part for name, part in plain(decision).items() if part and name not in _NAMES_AND_TIMES}
+        # A desk may record again what its model decided; then nothing is to be said twice.
+        if any(earlier.get(name) != part for name, part in stated.items()):
+            return True
+    orders = [key for kind, key in taken if kind == "order"]
+    return bool(orders) and any(order.ref != decision.id for order in tables.items("order", EVERYTHING, keys=orders))
 
 
 def _is_models(tables: Tables, seq: int) -> bool:

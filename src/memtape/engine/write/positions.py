@@ -27,6 +27,7 @@ from memtape.core.items import (
     Position,
     fill_references,
     names_by_authority,
+    names_in_fills,
     position_events,
     read_terms,
 )
@@ -56,7 +57,7 @@ def update_positions(tables: Tables, agent: Agent, start: Head, batch: Batch, re
     """
     events = put_reported(tables, agent, batch, report)
     events += revise_reported(tables, agent, batch)
-    if batch.position_events or batch.ticks or batch.bars or batch.decisions or batch.stated:
+    if batch.position_events or batch.ticks or batch.bars or batch.decisions or batch.orders or batch.stated:
         shown = [positions.items() for tick, _ in batch.ticks if (positions := tick.positions) is not None]
         named = set(batch.position_events) | {(symbol, one.leg) for held in shown for symbol, each in held for one in each}
         explained = _last_explained(tables, start, batch)
@@ -193,6 +194,10 @@ def _late(
     for item in batch.decisions:
         # Fills stored earlier that name this decision, or one of its orders, did not find it then.
         for position, at in tables.fills_naming(fill_references(item.body), upto=start.seq).items():
+            add(position, at)
+    decided = {item.key for item in batch.decisions}
+    if ordered := [f"o:{name}" for item in batch.orders if item.ref not in decided for name in names_in_fills(item.key)]:
+        for position, at in tables.fills_naming(ordered, upto=start.seq).items():
             add(position, at)
     return late
 
@@ -341,8 +346,8 @@ def _decisions_named_by(tables: Tables, fills: Iterable[Fill], known: Cutoff) ->
     fills = list(fills)
     orders, named = {fill.order_id for fill in fills if fill.order_id}, {fill.decision for fill in fills if fill.decision}
     keys = sorted(key for order in orders for key in names_by_authority(order))
-    of_orders = {item.key: item.ref or "" for item in tables.items("order", known, keys=keys)} if keys else {}
-    ids = sorted({key for id_ in named for key in names_by_authority(id_)} | set(of_orders.values()))
+    of_orders = {item.key: item for item in tables.items("order", known, keys=keys)} if keys else {}
+    ids = sorted({key for id_ in named for key in names_by_authority(id_)} | {item.ref or "" for item in of_orders.values()})
     decisions = tables.items("decision", known, keys=ids) if ids else []
     found = {item.key: (read(Decision, item.body), item.known_at) for item in decisions}
     by_name: dict[str, tuple[Decision, datetime]] = {}
@@ -350,8 +355,9 @@ def _decisions_named_by(tables: Tables, fills: Iterable[Fill], known: Cutoff) ->
         by_name |= {f"d:{id_}": found[key] for key in names_by_authority(id_)[::-1] if key in found}
     for order in orders:
         for key in names_by_authority(order)[::-1]:
-            if (decision := found.get(of_orders.get(key, ""))) is not None:
-                by_name[f"o:{order}"] = decision
+            if (item := of_orders.get(key)) is not None and (decided := found.get(item.ref or "")) is not None:
+                # An order may have been added to a decision that was known before.
+                by_name[f"o:{order}"] = decided[0], max(decided[1], item.known_at)
     return NamedDecisions(by_name)
 
 

@@ -20,7 +20,7 @@ from memtape.core.items import Item, close_claim, delivery_digest, observed_bars
 from memtape.core.ledger.position_events import FillEvent, FundingEvent
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.memory.learn import account_change
-from memtape.core.observed import Bars, Observed, Tick, occurred_at
+from memtape.core.observed import Bars, Decision, Observed, Tick, occurred_at
 from memtape.core.skills import Agent
 from memtape.engine.write.arrivals import Arrival, independent_items, key_of, open_claim
 from memtape.engine.write.bar_arrivals import sort_out_bars
@@ -219,6 +219,8 @@ class Writer(LogWriter):
             batch.decisions.append(item)
             if outcome_card(item.body) is not None:
                 batch.followed.append(item.key)
+        elif item.kind == "order":
+            batch.orders.append(item)
         elif item.kind in ("equity", "flow"):
             batch.account_changes.append(account_change(item.kind, item.body, item.key, known_at))
         if is_broker_record(item) and (self.verified_from is None or known_at < self.verified_from):
@@ -255,6 +257,9 @@ class Writer(LogWriter):
             # A known tick came again with new parts: a row of its own kind, with a key made from these parts.
             part = make_id([row["key"] for row in self.batch.item_rows], delivery_digest(self._new_bars_of_value))
             kind, key = "more", f"{key}:{part}"
+        elif isinstance(value, Decision) and not self.batch.decisions:
+            # A known decision came again with more orders: a row of its own kind, so that the first one stays as it is.
+            kind, key = "decision_again", f"{key}:{make_id([order.key for order in self.batch.orders])}"
         elif isinstance(value, Fill) and self.batch.differing:
             # A known fill came again with other content: a row of its own kind, so that the first one stays as it is.
             kind, key = "fill_again", f"{key}:{make_id(canonical(value))}"

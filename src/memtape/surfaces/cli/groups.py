@@ -25,6 +25,10 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo
 
 YOUNG_OBJECTS = 200_000  # new objects after which Python looks for cycles among them; some 20 MB
+# Commands that run for long, with Python's own collection of garbage.
+RUNS_ON = frozenset({
+    "serve", "mcp", "follow", "watch", "chat", "run", "sim", "validate", "trial", "bench", "attack", "rebuild", "import",
+})  # fmt: skip
 DEFAULT_VERB = "list"  # `memtape agents` is `memtape agents list`
 PROGRAM = "memtape"
 # The command that is running: errors name its options.
@@ -90,10 +94,15 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         _running.set(ctx)
-        # `main` turned it off while the command was found. What is imported from here on is kept too: look through it rarely.
-        gc.enable()
-        gc.set_threshold(YOUNG_OBJECTS)
-        return super().invoke(ctx)
+        gc.enable()  # `main` turned it off while the command was found
+        usual = gc.get_threshold()
+        if ctx.info_name not in RUNS_ON:
+            # What it imports from here on is kept too: look through it rarely.
+            gc.set_threshold(YOUNG_OBJECTS, *usual[1:])
+        try:
+            return super().invoke(ctx)
+        finally:
+            gc.set_threshold(*usual)
 
 
 class _CoercionWhenGiven:

@@ -41,7 +41,7 @@ class StateStep(Answer):
     confidence: Annotated[float | None, Field(description="after the step")]
     equity: Annotated[float | None, Field(description="of the account, after the step")]
     equity_without_flows: Annotated[float | None, Field(description="without deposits and withdrawals")] = None
-    drawdown_pct: Annotated[float | None, Field(description="a fraction")]
+    drawdown_pct: Annotated[float | None, Field(description="a fraction of the money that was there")]
     risk_appetite: Annotated[float | None, Field(description="after the step")]
     pnl_r: Annotated[float | None, Field(description="outcome of a close in R")]
 
@@ -58,7 +58,10 @@ class StateAnswer(Answer):
     momentum_bias: Annotated[
         float | None, Field(description="contrarian (-1) to trend-following (+1); null if the sample is too small")
     ]
-    drawdown_pct: Annotated[float, Field(description="a fraction: 0.05 is 5 %")]
+    drawdown_pct: Annotated[
+        float,
+        Field(description="fall from the peak, a fraction of the money that was there: 0.05 is 5 %; no flow changes it"),
+    ]
     assumed_equity: Annotated[
         float | None, Field(description="equity and drawdown assume that the account began with this; null: its equity is known")
     ] = None
@@ -67,7 +70,7 @@ class StateAnswer(Answer):
     equity: Annotated[float, Field(description="of the account, in its currency")]
     equity_without_flows: Annotated[
         float | None,
-        Field(description="without deposits and withdrawals; drawdown is measured by it, since a deposit is no profit"),
+        Field(description="without deposits and withdrawals, since a deposit is no profit; lost money is measured by it"),
     ] = None
     peak_equity: Annotated[float, Field(description="highest equity_without_flows")]
     consecutive_wins: Annotated[int, Field(description="in a row")]

@@ -59,13 +59,14 @@ def risk_lines(state: RiskState, currency: str) -> Iterator[BriefLine]:
         yield BriefLine(f"- Trades in a row without a win: {state.losing_streak}")
     fallen = format_percent(100 * max(state.drawdown or 0.0, 0.0))
     if fallen != NO_DRAWDOWN:
-        if state.assumption:
+        if state.assumption and state.drawdown_usd > 0:
             lost = format_money(state.drawdown_usd, currency)
             # An account cannot lose more than all it had: then the assumption is wrong, and a share of it says nothing.
             share = f" ({fallen} %{state.assumption})" if (state.drawdown or 0.0) < 1.0 else ""
             yield BriefLine(f"- Drawdown: {lost} from the peak{share}")
         else:
-            yield BriefLine(f"- Drawdown: {fallen} % from the peak")
+            # A deposit leaves the share as it was, and then less than the loss is needed to earn the money back.
+            yield BriefLine(f"- Drawdown: {fallen} % from the peak{state.assumption}")
 
 
 def _code(code: str) -> str:
