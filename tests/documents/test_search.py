@@ -360,7 +360,7 @@ ASKED_OF_THE_GRID = (
     [
         "Grid: dropped. It bled in trends.", "# Grid\n\nRetired on 12 May: it bled in trends.", "We stopped using the grid. It bled.",
         "The grid is disabled since 4 August.", "- ladder: kept\n- grid: abandoned, it bled\n- wheel: kept", "# Grid\n\nWe switched it off.",
-        "Decision: we do not trade the grid any more.", "We no longer run the grid.",
+        "Decision: we do not trade the grid any more.", "We no longer run the grid.", "Grid bot: banned by the owner, it bled.",
     ],
 )  # fmt: skip
 def test_why_a_strategy_was_given_up_is_answered_by_the_note_that_says_so(index, question, answer):

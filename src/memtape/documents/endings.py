@@ -22,7 +22,7 @@ ELSEWHERE = 0.5  # of a word of the subject that stands in another part of the s
 AT_THE_START = 3  # so many words into a sentence, an ending is about what the heading names
 _VERBS = "stop|drop|retire|abandon|remove|disable|discontinue|scrap|quit|cease|give up|get rid of|switch off|turn off|leave"
 _PAST = "dropped|retired|abandoned|removed|disabled|discontinued|scrapped|switched off|turned off|given up|stopped"
-_DOING = "using|running|doing|trading|selling|buying|writing|taking|holding"
+_DOING = "using|running|doing|trading|selling|buying|writing|taking|holding|shorting|opening"
 _WHAT = rf"(?! out\b)(?: (?:{_DOING}))?\b(.*)"
 _WHO = "(?:we|you|i|they|(?:the|our) (?:desk|team|bot|agent|fund|owner|trader|book))"
 _USE = "use|run|do|trade|sell|buy"
@@ -41,6 +41,7 @@ _CLAUSE_END = re.compile(
 # "Stop" is mostly an order: it ends what it is said of only in "stopped using it".
 _ENDING = re.compile(
     r"\b(?:dropped|retired|abandoned|removed|disabled|discontinued|scrapped|ceased|"
+    r"killed|axed|banned|shelved|suspended|withdrawn|phased out|pulled the plug|"
     r"(?:switched|turned|switch|turn)(?: (?:it|this|them))? off|"
     r"(?:gave|given|give) up|got rid of|no longer|(?:not|\w+n't)\b.{0,80}\bany(?: ?more| longer)|"
     r"off since|(?:is|are|was|were) off|(?:we|i|they) (?:left|leave))\b",
