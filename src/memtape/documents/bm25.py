@@ -61,14 +61,18 @@ def times_near(first: Sequence[Sequence[int]], second: Sequence[Sequence[int]]) 
 def passage_score(api: apsw.FTS5ExtensionApi, /, *arguments: Any) -> float:
     """Returns the score of a row. In SQL: `weighed(table, average_length, weights, pairs)`, the last two as JSON."""
     # FTS5 keeps `aux_data` for the whole statement, so the weights are parsed once and not once per row.
-    if api.aux_data is None:
-        api.aux_data = Weights(float(arguments[0]), json.loads(arguments[1]), json.loads(arguments[2]))
-    weights: Weights = api.aux_data
+    weights: Weights | None = api.aux_data
+    if weights is None:
+        weights = api.aux_data = Weights(float(arguments[0]), json.loads(arguments[1]), json.loads(arguments[2]))
     length_penalty = K1 * (1 - B + B * api.column_size(-1) / weights.average_length)
-    places = [api.phrase_locations(phrase) for phrase in range(len(weights.terms))]
-    counts = [sum(map(len, columns)) for columns in places]
-    total = 0.0
-    for weight, count in zip(weights.terms, counts, strict=True):
+    # Plain loops: this is called for some hundred rows of each search.
+    places, counts, total = list[Any](), list[int](), 0.0
+    for phrase, weight in enumerate(weights.terms):
+        columns, count = api.phrase_locations(phrase), 0
+        for column in columns:
+            count += len(column)
+        places.append(columns)
+        counts.append(count)
         if count:
             total += weight * count * (K1 + 1) / (count + length_penalty)
     for first, second in weights.pairs:

@@ -9,10 +9,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import TypeVar
 
 MIN_SHARED = 0.8  # of the words of two passages that are nearly identical
 MIN_WORDS = 8  # shorter passages differ by what few words they have
+SAMPLE = 24  # words that are compared before all are
 
 Item = TypeVar("Item")
 
@@ -27,7 +29,7 @@ def split_repeats(passages: Sequence[tuple[Item, str, float]]) -> tuple[list[Ite
     seen: list[frozenset[str]] = []
     for item, text, min_shared in passages:
         words = frozenset(text.split())
-        if len(words) >= MIN_WORDS and any(_is_repeat(words, other, min_shared) for other in seen):
+        if len(words) >= MIN_WORDS and _repeats_any(words, seen, min_shared):
             behind.append(item)
         else:
             first.append(item)
@@ -35,10 +37,16 @@ def split_repeats(passages: Sequence[tuple[Item, str, float]]) -> tuple[list[Ite
     return first, behind
 
 
-def _is_repeat(words: frozenset[str], other: frozenset[str], min_shared: float) -> bool:
-    fewer, more = sorted((len(words), len(other)))
-    # Most pairs differ in length already.
-    if fewer < min_shared * more:
-        return False
-    shared = len(words & other)
-    return shared >= min_shared * (fewer + more - shared)
+def _repeats_any(words: frozenset[str], seen: Sequence[frozenset[str]], min_shared: float) -> bool:
+    """Returns True if so large a share of the words of both stands in one of those seen."""
+    count, some = len(words), frozenset(islice(words, SAMPLE))
+    for other in seen:
+        total = count + len(other)
+        needed = min_shared * total / (1 + min_shared)  # words in both: their share of the words in either
+        # Most pairs differ in length already, and most others lack too many of a few words: the whole need not be compared.
+        if needed > count or needed > len(other) or len(some) - len(some & other) > count - needed:
+            continue
+        shared = len(words & other)
+        if shared >= min_shared * (total - shared):
+            return True
+    return False
