@@ -22,6 +22,7 @@ from memtape.errors import Invalid
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.tables import Tables
 
+LONGEST_RENAMED = MAX_KEY_CHARS - len(OWNERS_MARK)  # characters of an id to which the mark can be added
 # What may differ between two records of one decision: when and in which run it was recorded, and under which names.
 _NAMES_AND_TIMES = frozenset(("id", "t", "run", "order_ids"))
 
@@ -49,12 +50,15 @@ def renamed_decisions(stated: Sequence[Observed], named: Sequence[Observed]) -> 
 
 def _without_orders_of_owner(tables: Tables, decision: Decision) -> Decision:
     """A decision of a model. If the owner recorded it, the model adds no order to it."""
-    _refuse_mark(decision)
+    _refuse_names_of_owner(decision)
     seq = tables.log_rows_of([("decision", decision.id)]).get(("decision", decision.id)) if decision.id is not None else None
     return decision if seq is None or _is_models(tables, seq) else replace(decision, order_ids=())
 
 
-def _refuse_mark(decision: Decision) -> None:
+def _refuse_names_of_owner(decision: Decision) -> None:
+    # To an id as long as this the mark could not be added, and the owner's decision could not be told from it.
+    if decision.id is not None and len(decision.id) > LONGEST_RENAMED:
+        raise Invalid("id", f"has {len(decision.id)} characters, and an agent's own has at most {LONGEST_RENAMED}", "Shorten it")
     for field, names in (("id", (decision.id,)), ("order_ids", decision.order_ids)):
         if any(name is not None and name.endswith(OWNERS_MARK) for name in names):
             raise Invalid(field, f"ends with {OWNERS_MARK}, which only names of the owner do", "Choose another name")
@@ -81,7 +85,7 @@ def _owners(decision: Decision) -> Decision:
 
 def _is_taken(tables: Tables, decision: Decision, known: dict[tuple[str, str], int]) -> bool:
     """Returns True if a model has used the id, or one of the orders, for another decision."""
-    if decision.id is None or len(decision.id) + len(OWNERS_MARK) > MAX_KEY_CHARS or decision.id.endswith(OWNERS_MARK):
+    if decision.id is None or len(decision.id) > LONGEST_RENAMED or decision.id.endswith(OWNERS_MARK):
         return False
     taken = {
         name: seq for item in decision_items(decision, None)
