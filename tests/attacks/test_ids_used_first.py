@@ -114,7 +114,7 @@ def test_a_loss_keeps_the_stop_of_the_desk_although_a_model_used_its_names(
 
 def test_a_model_cannot_use_a_name_that_only_the_owner_has(memory: Memory) -> None:
     for names in ({"id": "d1@owner"}, {"order_ids": ["o1@owner"]}, {"id": "d" * 123}):
-        with pytest.raises(MemtapeError, match="which only names of the owner do|at most 122"):
+        with pytest.raises(MemtapeError, match=r"which only names of the owner do|at most 122"):
             ask(memory, MODEL, "record_decision", **{**OWNERS_DECISION, **names})
 
 
