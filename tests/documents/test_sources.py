@@ -148,7 +148,7 @@ def test_a_log_larger_than_one_read_is_indexed_in_parts_with_its_own_line_number
     index.close()
 
 
-@pytest.mark.parametrize("change", ["appended", "edited in the middle", "cut off", "begun anew", "moved to the owner's files"])
+@pytest.mark.parametrize("change", ["appended", "edited in the middle", "cut off", "rewritten", "moved to the owner's files"])
 def test_of_a_large_log_only_the_parts_that_changed_are_indexed_again(tmp_path, monkeypatch, change):
     for module in (sources, text_files):
         monkeypatch.setattr(module, "MAX_FILE_BYTES", 4_000)
@@ -165,7 +165,7 @@ def test_of_a_large_log_only_the_parts_that_changed_are_indexed_again(tmp_path, 
         lines[500] = "2026-05-12 the broker said ERR-7001"
     elif change == "cut off":
         lines = lines[:600]
-    elif change == "begun anew":
+    elif change == "rewritten":
         lines = [f"2026-05-13 tick {n}: the log was rotated, ERR-7001" for n in range(1, 301)]
     else:
         monkeypatch.setattr(sources, "classify_path", lambda path: ("strategy", 1))

@@ -273,7 +273,7 @@ class AffectFold:
     def _scale(self, shown: float, shows: float) -> None:
         """Move the peak with a flow, from what the account showed to what it shows, so that the drawdown stays the same share."""
         if shows > 0:
-            # Money that is paid into an account with nothing in it begins anew.
+            # A deposit into an empty account starts the measurement again, at the new equity.
             self._scaled_peak = shows * (self._scaled_peak / shown) if shown > 0 else shows
         elif shown > 0:
             # All of it was paid out, or more than was known to be there: nothing is left that could have fallen.

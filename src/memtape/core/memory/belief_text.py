@@ -12,7 +12,7 @@ VB longs on XAUUSD win less often in a trending-up market:
 >>> cell_phrase(key), cell_phrase(longs)
 ('VB on XAUUSD in London', 'VB longs on XAUUSD in a trending-up market')
 
-The strategy of whoever has named none is called `main`, which says nothing:
+An agent without a named strategy has the strategy `main`, a name that says nothing:
 
 >>> belief_sentence(CellKey("main", "XAUUSD", (("side", "short"),)), 21, 30, 58, 120).partition(":")[0]
 'Shorts on XAUUSD win more often'

@@ -1,4 +1,4 @@
-"""A walk in parts: each part is some decisions, asked of the store by whoever does it, in this process or another.
+"""A walk in parts: each part is some decisions, asked of the store in this process or in another.
 
 A part depends only on the store and the terms, so it can be done twice, by anyone and in any order, with the same numbers. Parts
 that are done are kept as files if a folder is given: an interrupted run goes on where it ended.
